@@ -1,0 +1,210 @@
+"""The configuration of a run: one tree of models. Reading and overriding it is `presets`' work.
+
+Unknown keys are errors. Units are in the names: `_s` seconds, `_tokens` tokens, `_mb` mebibytes.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from spadework.sandbox.limits import Limits
+
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+Positive = Annotated[int, Field(gt=0)]
+Temperature = Annotated[float, Field(gt=0.0, le=2.0)]
+
+COGNITIVE_SKILLS = (
+    "pattern recognition",
+    "logical deduction",
+    "mathematical reasoning",
+    "spatial reasoning",
+    "optimization",
+    "causal inference",
+)
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+
+class ModelConfig(Section):
+    path: str = "seed"
+    """A model directory that `from_pretrained` loads, or `seed` for the model shipped in the package."""
+    prompts: Literal["full", "seed"] = "full"
+    """`full` for large models, `seed` for the short form that the seed model was started on."""
+    max_context_tokens: Positive = 1024
+    """Prompt and replies of one sequence never exceed this."""
+
+
+class EngineConfig(Section):
+    kind: Literal["local"] = "local"
+    sample_batch: Positive = 512
+    """Rows decoded at once; more rows wait, in a fixed order."""
+    train_tokens: Positive = 16_384
+    """Token budget of one micro-batch of the update."""
+    threads: Annotated[int, Field(ge=0)] = 0
+    """CPU threads; 0 takes every core that the process may use."""
+
+
+class CorpusConfig(Section):
+    source: str = "python:json,argparse,asyncio"
+    """A folder of text or Markdown, a .jsonl or .parquet file, or `python:NAME,…` (docs of installed modules)."""
+    text_field: str = "text"
+    """Field that holds the text in JSONL and Parquet."""
+    min_words: Positive = 30
+    max_tokens: Positive = 6000
+    """A document is cut to this many tokens of the model."""
+
+
+class DesignerConfig(Section):
+    temperature: Temperature = 1.0
+    max_tokens: Positive = 16_384
+    attempts: Positive = 5
+    """Attempts per slot, each with a new document."""
+    repair_turns: Annotated[int, Field(ge=0)] = 0
+    """Further turns of one attempt that show the model why its program was rejected."""
+    hint_temperature: Temperature = 1.0
+    hint_max_tokens: Positive = 512
+    hint_attempts: Positive = 3
+    difficulty: Literal["easy", "medium", "hard"] = "medium"
+
+
+class AgentConfig(Section):
+    temperature: Temperature = 1.0
+    action_format: Literal["boxed", "raw"] = "boxed"
+    thinking: bool = False
+    """Applies to both arms."""
+    max_turns: Positive = 25
+    max_reply_tokens: Positive = 8192
+    max_episode_tokens: Positive = 32_768
+    returns: Literal["terminal", "best", "sum"] = "terminal"
+
+
+class CurriculumConfig(Section):
+    environments: Positive = 24
+    """Environments of a round."""
+    plays: Positive = 16
+    """Plays per environment, arm and iteration; the hinted arm plays in a round's first iteration only."""
+    round_iterations: Positive = 4
+    """k: iterations between designs, and the delay of the designer's samples."""
+    skills: tuple[str, ...] = COGNITIVE_SKILLS
+    skills_per_round: Positive = 3
+
+    @model_validator(mode="after")
+    def _skills_fit(self) -> CurriculumConfig:
+        if self.skills_per_round > len(self.skills):
+            raise ValueError(
+                f"curriculum.skills_per_round is {self.skills_per_round} but curriculum.skills has {len(self.skills)}; "
+                f"use 1 to {len(self.skills)}"
+            )
+        if self.environments % self.skills_per_round:
+            raise ValueError(
+                f"curriculum.environments ({self.environments}) must be a multiple of curriculum.skills_per_round "
+                f"({self.skills_per_round}); for example {self.skills_per_round * max(1, self.environments // self.skills_per_round)}"
+            )
+        if self.plays < 2:
+            raise ValueError("curriculum.plays must be at least 2: advantages compare plays of one environment")
+        return self
+
+
+class MemoryConfig(Section):
+    enabled: bool = True
+    positives: Annotated[int, Field(ge=0)] = 2
+    negatives: Annotated[int, Field(ge=0)] = 1
+    max_tokens: Positive = 4000
+    """Token budget of everything that memory adds to a prompt."""
+    candidates: Positive = 10
+    """Positives are drawn from this many of the highest regret."""
+    window_rounds: Positive = 25
+    """Only environments of the last rounds are looked at."""
+
+
+class DesignerRewardConfig(Section):
+    kind: Literal["blend", "regret", "solve-rate", "learning-potential", "learning-progress", "variance"] = "blend"
+    plateau_weight: Share = 0.6
+    regret_weight: Share = 0.4
+    regret_scale: Annotated[float, Field(gt=0)] = 0.15
+    plateau_low: Share = 0.4
+    plateau_high: Share = 0.6
+    plateau_ramp: Annotated[float, Field(gt=0)] = 0.25
+    fast_rate: Share = 0.98
+    slow_rate: Share = 0.85
+    invalid: float | None = -0.25
+    """What an invalid attempt earns; `none` drops invalid attempts, as the paper does."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> DesignerRewardConfig:
+        if self.plateau_low > self.plateau_high:
+            raise ValueError("designer_reward.plateau_low must not exceed designer_reward.plateau_high")
+        if self.slow_rate >= self.fast_rate:
+            raise ValueError("designer_reward.slow_rate must be below designer_reward.fast_rate")
+        return self
+
+
+class LearningConfig(Section):
+    learning_rate: Annotated[float, Field(gt=0)] = 1e-6
+    weight_decay: Annotated[float, Field(ge=0)] = 0.1
+    betas: tuple[Share, Share] = (0.9, 0.98)
+    max_grad_norm: Annotated[float, Field(gt=0)] = 1.0
+    minibatches: Annotated[int, Field(ge=2)] = 2
+    """Optimiser steps per iteration; with one the clip could never act."""
+    agent_weight: Annotated[float, Field(ge=0)] = 1.0
+    designer_weight: Annotated[float, Field(ge=0)] = 1.0
+    normalise_agent: bool = True
+    """Divide agent advantages by the standard deviation within an environment."""
+    clip_low: Annotated[float, Field(gt=0, lt=1)] = 0.2
+    clip_high: Annotated[float, Field(gt=0)] = 0.28
+    tis_cap: Annotated[float, Field(gt=0)] = 2.0
+    kl_coefficient: Annotated[float, Field(ge=0)] = 0.0
+    """Weight of the KL divergence to the starting policy."""
+
+
+class GatesConfig(Section):
+    seeds: Annotated[int, Field(ge=2)] = 4
+    """Seeds that a program is tried on."""
+    max_source_chars: Positive = 60_000
+    trivial_threshold: Share = 0.34
+    """A scripted agent that knows nothing must earn less than this on average."""
+    random_plays: Positive = 4
+    """Plays per seed of each scripted agent that draws at random."""
+    similarity_threshold: Share = 0.95
+    """Programs at least this similar to one of the pool are not novel."""
+    require_solution: bool = True
+    """Programs without `solution()` fail `solvable`."""
+
+
+class EvaluationConfig(Section):
+    every: Annotated[int, Field(ge=0)] = 0
+    """Iterations between held-out evaluations; they always run before the first and after the last."""
+    items: Annotated[int, Field(ge=0)] = 0
+    """Held-out items per family; 0 takes all."""
+    temperature: Annotated[float, Field(ge=0.0, le=2.0)] = 1.0
+    bootstrap_samples: Positive = 2000
+
+
+class CheckpointConfig(Section):
+    every: Positive = 1
+    """Iterations between checkpoints."""
+    keep: Positive = 2
+
+
+class Config(Section):
+    """A run. `seed` names every random draw in it."""
+
+    seed: int = 0
+    iterations: Positive = 400
+    model: ModelConfig = ModelConfig()
+    engine: EngineConfig = EngineConfig()
+    corpus: CorpusConfig = CorpusConfig()
+    designer: DesignerConfig = DesignerConfig()
+    agent: AgentConfig = AgentConfig()
+    curriculum: CurriculumConfig = CurriculumConfig()
+    memory: MemoryConfig = MemoryConfig()
+    designer_reward: DesignerRewardConfig = DesignerRewardConfig()
+    learning: LearningConfig = LearningConfig()
+    gates: GatesConfig = GatesConfig()
+    sandbox: Limits = Limits()
+    evaluation: EvaluationConfig = EvaluationConfig()
+    checkpoint: CheckpointConfig = CheckpointConfig()
