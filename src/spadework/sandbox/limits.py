@@ -1,0 +1,47 @@
+"""What a program may use. Every limit is set on its own; the defaults suit text games.
+
+A time limit counts the time a program had: time that its process spent waiting for a busy CPU is not held
+against it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Seconds = Annotated[float, Field(gt=0.0, le=86_400.0)]
+Count = Annotated[int, Field(gt=0)]
+
+
+class Limits(BaseModel):
+    """Limits of one program's process and of what it may answer."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+    load_timeout_s: Seconds = 5.0
+    """Imports, module level and one construction."""
+    reset_timeout_s: Seconds = 2.0
+    """One `reset` or `solution`, with the module level and the constructor that precede a reset."""
+    step_timeout_s: Seconds = 1.0
+    episode_timeout_s: Seconds = 60.0
+    """Everything that one play runs, added up."""
+    memory_mb: Annotated[int, Field(ge=96)] = 512
+    """Address space of one process; an interpreter with its preloaded modules takes about 50 of it."""
+    cpu_s: Count = 3600
+    """CPU time of one process over its whole life: a backstop behind the other time limits."""
+    max_source_chars: Count = 400_000
+    max_observation_chars: Count = 20_000
+    max_info_chars: Count = 20_000
+    """Characters of one `info`, counting 8 for each number or container."""
+    max_open_files: Annotated[int, Field(ge=8)] = 16
+    max_processes: Annotated[int, Field(ge=0)] = 0
+    """Resource limit on processes and threads, behind the system-call filter, which allows none."""
+    max_file_bytes: Annotated[int, Field(ge=0)] = 0
+    """Resource limit on the size of a written file, behind the filter, which allows none."""
+    episodes_per_process: Count = 64
+    """Plays of one program that share a process; more plays at once start further processes."""
+    max_kills: Count = 3
+    """A program whose process had to be ended this often is quarantined: every further call fails at once."""
+    isolation: Literal["strict", "best-effort"] = "strict"
+    """`strict` refuses to run programs where the kernel offers no system-call filter."""
