@@ -1,0 +1,243 @@
+"""Messages to token ids, once: what was sampled is never rendered or tokenised again.
+
+A conversation grows as ids. The first prompt is rendered; every later prompt is the ids so far followed by the
+*delta*, the ids that the template puts between a finished reply and the next one. The `renderers` package knows how
+many templates do that; for any other template the delta is read off the template itself. Either way the claim that
+appending gives what a full render gives is checked on probe conversations when the rendering is opened, and a
+template that rewrites its history is refused: training on ids that the model never saw would be the alternative.
+
+Earlier thinking stays in the conversation (`thinking_retention="all"`), since removing it would be rewriting.
+Images and tool schemas are not rendered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from jinja2 import TemplateError
+
+from spadework.roles.messages import Message
+
+if TYPE_CHECKING:
+    from renderers import Renderer, RendererConfig
+
+Ids = tuple[int, ...]
+
+_OPENING = (Message("user", "Name a colour."),)
+_SYSTEM_OPENING = (Message("system", "Be brief."), *_OPENING)
+_REPLIES = ("red", "Blue, I think:\n\n  azure {x}")
+_THINKING_REPLIES = tuple(f"<think>\nWhich one?\n</think>\n\n{reply}" for reply in _REPLIES)
+_QUESTIONS = ("Another one?", '\n 42 <b>\\boxed{7}</b>\n\nAnd "one" more: é✓')
+
+
+class Tokenizer(Protocol):
+    """The part of a `transformers` tokenizer that is used here."""
+
+    chat_template: Any
+    eos_token_id: int | None
+    all_special_tokens: list[str]
+
+    def encode(self, text: str, *, add_special_tokens: bool) -> list[int]: ...
+
+    def decode(self, token_ids: Sequence[int], *, skip_special_tokens: bool) -> str: ...
+
+    def apply_chat_template(self, conversation: list[dict[str, str]], **options: Any) -> Any: ...
+
+
+class RenderingRefused(ValueError):
+    """The chat template cannot be used: it is missing, or it rewrites its history."""
+
+
+class Rendering:
+    """One tokenizer's chat template, as ids that only grow. Open it with `open_rendering`."""
+
+    def __init__(self, tokenizer: Tokenizer, renderer: Renderer, name: str) -> None:
+        self.name = name
+        """The model's name, and the renderer's if it is a hand-written one."""
+        self._tokenizer = tokenizer
+        self._renderer = renderer
+        self._prompt = self._render(_OPENING)
+        full = self._render((*_OPENING, Message("assistant", _REPLIES[0]), Message("user", _QUESTIONS[0])))
+        specials = {token: set(self._encode(token)) for token in tokenizer.all_special_tokens if token}
+        known = tuple(self._renderer.get_stop_token_ids())
+        # Some templates end a turn with a token of their own instead of the end-of-text token.
+        ends = (*known, *(next(iter(ids)) for ids in specials.values() if len(ids) == 1))
+        end = _first_of(ends, full[len(self._prompt) :])
+        if full[: len(self._prompt)] != self._prompt or end is None:
+            raise RenderingRefused(_rewrites(name, "no reply stands between its prompt and a token that ends it"))
+        self._reply = full[len(self._prompt) : len(self._prompt) + end + 1]
+        self.stop_ids: Ids = tuple(dict.fromkeys((self._reply[-1], *known)))
+        self._takes_system = self._accepts_system()
+        marks = {*self._render(_SYSTEM_OPENING if self._takes_system else _OPENING), *full, *known}
+        self._turn_marks = tuple(token for token, ids in specials.items() if ids <= marks)
+
+    def first_prompt(self, messages: Sequence[Message]) -> Ids:
+        """The ids of ``messages`` and of the header that opens the reply.
+
+        Raises RenderingRefused if the template cannot express them (some know no system role).
+        """
+        return self._render([self._without_turn_marks(message) for message in messages])
+
+    def next_prompt(self, prompt_ids: Sequence[int], sampled_ids: Sequence[int], new: Sequence[Message]) -> Ids:
+        """``prompt_ids`` + ``sampled_ids`` + the delta of ``new``; the work is linear in ``new``.
+
+        Raises ValueError if the reply was cut (its last token is no stop token): nothing may follow a cut reply.
+        """
+        if not sampled_ids or sampled_ids[-1] not in self.stop_ids:
+            raise ValueError("a reply that does not end in a stop token was cut: no turn can follow it")
+        return (*prompt_ids, *sampled_ids, *self._delta([self._without_turn_marks(m) for m in new]))
+
+    def encode(self, text: str) -> Ids:
+        """The ids of plain text, without template or special tokens."""
+        return tuple(self._encode(text))
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """The text of ``token_ids``, special tokens included."""
+        return self._tokenizer.decode(list(token_ids), skip_special_tokens=False)
+
+    def reply_text(self, sampled_ids: Sequence[int]) -> str:
+        """The text of a reply without its stop token; thinking is kept."""
+        finished = bool(sampled_ids) and sampled_ids[-1] in self.stop_ids
+        return self.decode(sampled_ids[:-1] if finished else sampled_ids)
+
+    def prove_append_only(self, replies: Sequence[str]) -> None:
+        """Build a probe conversation turn by turn and compare it with its full render.
+
+        Raises RenderingRefused if they differ: the template then rewrites earlier turns.
+        """
+        openings = (_OPENING, _SYSTEM_OPENING) if self._takes_system else (_OPENING,)
+        for opening in openings:
+            messages: tuple[Message, ...] = opening
+            ids = self._render(messages)
+            for reply, question in zip(replies, _QUESTIONS, strict=True):
+                messages = (*messages, Message("assistant", reply), Message("user", question))
+                full = self._render(messages)
+                end = _first_of(self.stop_ids, full[len(ids) :])
+                if full[: len(ids)] != ids or end is None:
+                    raise RenderingRefused(_rewrites(self.name, f"{reply!r} does not follow its prompt"))
+                sampled = full[len(ids) : len(ids) + end + 1]
+                if "".join(reply.split()) not in "".join(self.decode(sampled).split()):
+                    raise RenderingRefused(_rewrites(self.name, f"{reply!r} does not stay whole"))
+                ids = self.next_prompt(ids, sampled, (Message("user", question),))
+                if full != ids:
+                    raise RenderingRefused(_rewrites(self.name, f"{question!r} changes what stands before it"))
+
+    def _delta(self, new: Sequence[Message]) -> Ids:
+        """The ids between a finished reply and the next one: those after any finished reply, so after the probe's."""
+        closed = (*self._prompt, *self._reply)
+        bridge = self._renderer.bridge_to_next_turn(list(self._prompt), list(self._reply), _as_dicts(new))
+        if bridge is not None:
+            ids = tuple(bridge.token_ids)
+        else:
+            ids = self._render((*_OPENING, Message("assistant", _REPLIES[0]), *new))
+        if ids[: len(closed)] != closed:
+            raise RenderingRefused(_rewrites(self.name, f"{new[0].content[:60]!r} changes what stands before it"))
+        return ids[len(closed) :]
+
+    def _render(self, messages: Sequence[Message]) -> Ids:
+        try:
+            return tuple(self._renderer.render_ids(_as_dicts(messages), add_generation_prompt=True))
+        except TemplateError as error:
+            roles = ", ".join(message.role for message in messages)
+            raise RenderingRefused(f"the chat template of {self.name} rejects the roles {roles}: {error}") from error
+
+    def _accepts_system(self) -> bool:
+        try:
+            self._render(_SYSTEM_OPENING)
+        except RenderingRefused:
+            return False
+        return True
+
+    def _encode(self, text: str) -> list[int]:
+        return self._tokenizer.encode(text, add_special_tokens=False)
+
+    def _without_turn_marks(self, message: Message) -> Message:
+        """Part the template's own marks where they occur in a text, so that no text can pose as another speaker."""
+        content = message.content
+        for mark in self._turn_marks:
+            if mark in content:
+                content = content.replace(mark, f"{mark[0]} {mark[1:]}")
+        return Message(message.role, content)
+
+
+def open_rendering(tokenizer: Tokenizer, model: str | Path, thinking: bool) -> Rendering:
+    """The rendering of ``model`` (a name or a directory), proven to be append-only.
+
+    A hand-written renderer is taken if it renders the opening of a conversation exactly as the tokenizer's own
+    template does; otherwise the template itself is. ``thinking`` is passed on to templates that know it.
+
+    Raises RenderingRefused, naming the template and the remedy, if there is no template or it rewrites its history.
+    """
+    if not tokenizer.chat_template:
+        raise RenderingRefused(
+            f"{model} has no chat template: add `chat_template` to its tokenizer, or use an instruction-tuned model"
+        )
+    for config in _hand_written(str(model), thinking):
+        renderer = _matching(tokenizer, config, thinking)
+        if renderer is not None:
+            rendering = Rendering(tokenizer, renderer, f"{model} ({config.name} renderer)")
+            rendering.prove_append_only(_REPLIES)
+            return rendering
+    renderers = _package()
+    default = renderers.create_renderer(tokenizer, renderers.DefaultRendererConfig(enable_thinking=thinking))
+    rendering = Rendering(tokenizer, default, str(model))
+    rendering.prove_append_only(_THINKING_REPLIES if thinking else _REPLIES)
+    return rendering
+
+
+def _hand_written(model: str, thinking: bool) -> Iterator[RendererConfig]:
+    """Configurations to try: the one registered for the model's name, then Qwen3's, which many small models share."""
+    renderers = _package()
+    registered = renderers.base.MODEL_RENDERER_MAP.get(model)
+    for name in dict.fromkeys((*([registered] if registered else ()), "qwen3")):
+        blank = renderers.config_from_name(name)
+        options: dict[str, object] = {"thinking_retention": "all"}
+        if "enable_thinking" not in type(blank).template_field_names():
+            yield type(blank)(**options)
+            continue
+        # A template without a switch renders like one whose thinking is on: nothing is written for the model.
+        for switch in (True,) if thinking else (False, True):
+            yield type(blank)(**options, enable_thinking=switch)
+
+
+def _matching(tokenizer: Tokenizer, config: RendererConfig, thinking: bool) -> Renderer | None:
+    """The renderer of ``config`` if it opens conversations exactly as the tokenizer's template does."""
+    renderers = _package()
+    try:
+        renderer: Renderer = renderers.create_renderer(tokenizer, config)
+    except (AssertionError, ValueError):  # the tokenizer lacks a token that the renderer needs
+        return None
+    for opening in (_OPENING, _SYSTEM_OPENING):
+        options = {"add_generation_prompt": True, "return_dict": False, "enable_thinking": thinking}
+        try:
+            own = tokenizer.apply_chat_template(_as_dicts(opening), tokenize=True, **options)
+        except TemplateError:  # the template knows no system role
+            return None
+        if list(own) != renderer.render_ids(_as_dicts(opening), add_generation_prompt=True):
+            return None
+    return renderer
+
+
+def _package() -> Any:
+    try:
+        import renderers
+    except ImportError as error:
+        raise RenderingRefused("rendering needs the training extra: pip install 'spadework[train]'") from error
+    return renderers
+
+
+def _first_of(wanted: Sequence[int], ids: Sequence[int]) -> int | None:
+    return next((position for position, token in enumerate(ids) if token in wanted), None)
+
+
+def _as_dicts(messages: Sequence[Message]) -> list[dict[str, str]]:
+    return [{"role": message.role, "content": message.content} for message in messages]
+
+
+def _rewrites(name: str, what: str) -> str:
+    return (
+        f"the chat template of {name} is not append-only ({what}), so a conversation cannot grow token by token; "
+        "use a template that keeps earlier turns as they are, or switch thinking off"
+    )
