@@ -1,0 +1,69 @@
+"""Hard deadlines: one timer looks at all busy workers.
+
+The worker's own deadline comes first and costs nobody anything. A worker that is silent for `GRACE_S` longer is
+killed. Time in which the worker waited for a CPU, or in which this process itself was held up, does not count.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Protocol
+
+TICK_S = 0.05
+GRACE_S = 0.25
+STALL_S = 0.25
+
+
+class Watched(Protocol):
+    def check(self, now: float) -> None: ...
+
+    def forgive(self, seconds: float) -> None: ...
+
+
+class Watch:
+    """Calls `check` on each busy worker every `TICK_S`."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._busy: set[Watched] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._last_tick = 0.0
+
+    def add(self, worker: Watched) -> None:
+        self._busy.add(worker)
+        if self._timer is None:
+            self._arm()
+
+    def discard(self, worker: Watched) -> None:
+        self._busy.discard(worker)
+
+    def close(self) -> None:
+        self._busy.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _arm(self) -> None:
+        self._last_tick = self._loop.time()
+        self._timer = self._loop.call_later(TICK_S, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        now = self._loop.time()
+        late = now - self._last_tick - TICK_S
+        for worker in list(self._busy):
+            if late > STALL_S:
+                worker.forgive(late)
+            else:
+                worker.check(now)
+        if self._busy:
+            self._arm()
+
+
+def waited_for_cpu_s(pid: int) -> float:
+    """Seconds for which the main thread of ``pid`` was ready to run and did not; 0 where that is not counted."""
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0

@@ -1,0 +1,99 @@
+"""The loop of a worker: one request after another, each under its deadline.
+
+Requests are a stream of msgpack arrays [sequence, call, play, argument, limit_s]; they come from the host and
+are trusted. Answers are a little-endian u32 length and a msgpack array [sequence, elapsed_us, ok, value, notes];
+``value`` is a fault [kind, reason, trace] if not ``ok``, and ``notes`` are adaptations not reported before.
+An answer is written before the next request runs, so that the first unanswered request is always the one that runs.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+import msgpack
+
+from spadework.sandbox.inside import faults, imports, lockdown
+from spadework.sandbox.inside.deadline import Clock, Deadline
+from spadework.sandbox.inside.player import Player
+
+EXIT_MEMORY = 77
+EXIT_BROKEN = 78
+MAX_REQUEST_BYTES = 1 << 26
+
+NOUNS = {"load": "loading", "reset": "reset", "step": "step", "solution": "solution", "close": "closing"}
+
+
+def serve(channel: int, limits: Mapping[str, int]) -> NoReturn:
+    """Answer requests until the host hangs up."""
+    try:
+        _serve(channel, limits)
+    except MemoryError:
+        os._exit(EXIT_MEMORY)
+    except BaseException:
+        os._exit(EXIT_BROKEN)  # the program has broken the interpreter around us
+    os._exit(0)
+
+
+def _serve(channel: int, limits: Mapping[str, int]) -> None:
+    read, write, pack = os.read, os.write, struct.Struct("<I").pack
+    encode = msgpack.Packer().pack
+    requests = msgpack.Unpacker(raw=False, unicode_errors="surrogatepass", max_buffer_size=MAX_REQUEST_BYTES)
+    worker = Worker(limits)
+    while data := read(channel, 1 << 16):
+        requests.feed(data)
+        for sequence, call, play, argument, limit_s in requests:
+            elapsed_us, ok, value, notes = worker.answer(call, play, argument, limit_s)
+            body = encode((sequence, elapsed_us, ok, value, notes))
+            frame = memoryview(pack(len(body)) + body)
+            while frame:
+                frame = frame[write(channel, frame) :]
+
+
+class Worker:
+    """Runs calls on a program and turns whatever happens into an answer."""
+
+    def __init__(self, limits: Mapping[str, int]) -> None:
+        self._limits = limits
+        self._clock = Clock()
+        self._player: Player | None = None
+        self._reported: set[str] = set()
+
+    def answer(self, call: str, play: int, argument: Any, limit_s: float) -> tuple[int, bool, object, list[str]]:
+        """(elapsed_us, ok, value or fault, new notes)."""
+        if call == "lock":
+            return 0, True, self._lock(argument), []
+        clock = self._clock
+        player = self._player
+        assert player is not None
+        method: Callable[..., object] = getattr(player, call)
+        ok = False
+        value: object
+        try:
+            clock.start(limit_s)
+            try:
+                value = method(play, argument) if call != "load" else method()
+                ok = True
+            except Deadline:
+                raise
+            except BaseException as error:
+                value = faults.describe(NOUNS[call], error, player.lines, self._limits["memory_mb"])
+            clock.stop()
+        except Deadline as deadline:
+            clock.stop()
+            ok = False
+            trace = faults.own_frames(deadline.__traceback__, player.lines)
+            value = ("timeout", f"{NOUNS[call]} took longer than {limit_s:g} s", trace)
+        new = player.notes - self._reported
+        if not new:
+            return clock.elapsed_us(), ok, value, []
+        self._reported |= new
+        return clock.elapsed_us(), ok, value, sorted(note[:200] for note in new)
+
+    def _lock(self, source: str) -> list[str]:
+        imports.import_standard_modules(source)
+        self._player = Player(source, self._limits)
+        imports.close_imports()
+        return lockdown.lock()

@@ -1,0 +1,143 @@
+"""The sandbox: opens programs, each in processes of its own.
+
+What it is and is not. A worker is a process without files, network, secrets, children or rights, forked from a
+template that never held any. It is a strong boundary where the kernel offers seccomp and Landlock, and `level`
+says what is in force. A program owns its worker: it can forge the results of its own plays, never those of
+another program.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import importlib.util
+import re
+from types import TracebackType
+
+from spadework.sandbox import wire
+from spadework.sandbox.deadlines import Watch
+from spadework.sandbox.inside.lockdown import SYSCALL_FILTER
+from spadework.sandbox.limits import Limits
+from spadework.sandbox.outcomes import EnvironmentFault, FaultKind, InfrastructureFault
+from spadework.sandbox.program import Program, Record
+from spadework.sandbox.template import Template
+from spadework.sandbox.worker import Lost, WorkerProcess
+
+EXTRAS = ("numpy", "math_verify")
+"""Third-party modules that programs may import where they are installed. Their template starts when first needed."""
+
+MAX_TEMPLATE_STARTS = 8
+WORKER_STARTS = 3
+
+
+class Sandbox:
+    """Use it with `async with`, in one event loop. Programs opened in it end with it."""
+
+    def __init__(self, limits: Limits = Limits()) -> None:  # noqa: B008 - frozen
+        self.limits = limits
+        self._templates: dict[tuple[str, ...], Template] = {}
+        self._starts: dict[tuple[str, ...], int] = {}
+        self._starting = asyncio.Lock()
+        self._records: dict[bytes, Record] = {}
+        self._programs: list[Program] = []
+        self._level: tuple[str, ...] = ()
+        self._watch: Watch | None = None
+
+    async def __aenter__(self) -> Sandbox:
+        """Starts the template. Raises InfrastructureFault if it does not start or is not isolated enough."""
+        self._watch = Watch()
+        try:
+            worker = await self._start_worker("")
+            worker.stop()
+            await worker.ended()
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def level(self) -> tuple[str, ...]:
+        """The layers of isolation in force, in words, from the weakest to the strongest."""
+        return self._level
+
+    async def open(self, source: str) -> Program:
+        """The program, loaded and constructed once.
+
+        Raises EnvironmentFault (LOAD if the source does not compile, import or construct, or does not define one
+        class whose name ends in Env) and InfrastructureFault.
+        """
+        if len(source) > self.limits.max_source_chars:
+            raise EnvironmentFault(
+                FaultKind.LOAD,
+                f"the source has {len(source)} characters; at most {self.limits.max_source_chars} are accepted",
+            )
+        digest = hashlib.sha256(source.encode("utf-8", "surrogatepass")).digest()
+        record = self._records.setdefault(digest, Record())
+        program = Program(source, self.limits, record, self._start_worker)
+        program.require_usable()
+        await program.load()
+        self._programs = [*(other for other in self._programs if not other.closed), program]
+        return program
+
+    async def close(self) -> None:
+        """End every program and every process."""
+        programs, self._programs = self._programs, []
+        templates, self._templates = self._templates, {}
+        for program in programs:
+            await program.close()
+        for template in templates.values():
+            await template.close()
+        if self._watch is not None:
+            self._watch.close()
+            self._watch = None
+
+    async def _start_worker(self, source: str) -> WorkerProcess:
+        """A locked worker that holds ``source`` and has not run it."""
+        reason = ""
+        for _ in range(WORKER_STARTS):
+            template = await self._template(_extras_of(source))
+            worker = await template.spawn()
+            try:
+                answer = await worker.request("lock", 0, source, self.limits.load_timeout_s)
+            except BaseException:
+                worker.stop()
+                raise
+            if not isinstance(answer, Lost):
+                self._level = wire.layers_of(answer.value)
+                self._require_isolation(worker)
+                return worker
+            reason = answer.reason
+        raise InfrastructureFault(f"a sandbox process could not be set up: {reason}")
+
+    def _require_isolation(self, worker: WorkerProcess) -> None:
+        if self.limits.isolation == "strict" and SYSCALL_FILTER not in self._level:
+            worker.stop()
+            raise InfrastructureFault(
+                f"this system offers no system-call filter (in force: {', '.join(self._level)}); run on Linux, or "
+                "accept the weaker isolation with sandbox.isolation = 'best-effort'"
+            )
+
+    async def _template(self, extras: tuple[str, ...]) -> Template:
+        if self._watch is None:
+            raise RuntimeError("the sandbox is not open: use `async with Sandbox()`")
+        async with self._starting:
+            template = self._templates.get(extras)
+            if template is None or not template.alive:
+                if template is not None:
+                    await template.close()
+                self._starts[extras] = self._starts.get(extras, 0) + 1
+                if self._starts[extras] > MAX_TEMPLATE_STARTS:
+                    raise InfrastructureFault(f"the sandbox's template process ended {MAX_TEMPLATE_STARTS} times")
+                template = self._templates[extras] = await Template.start(self.limits, extras, self._watch)
+            return template
+
+
+def _extras_of(source: str) -> tuple[str, ...]:
+    """The installed extras that the source mentions. The host looks at words; it never parses a program."""
+    return tuple(
+        name for name in EXTRAS if re.search(rf"\b{name}\b", source) and importlib.util.find_spec(name) is not None
+    )

@@ -1,0 +1,144 @@
+"""A loaded program and its plays."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from types import TracebackType
+
+from spadework.sandbox import wire
+from spadework.sandbox.limits import Limits
+from spadework.sandbox.outcomes import EnvironmentFault, FaultKind
+from spadework.sandbox.play import Play
+from spadework.sandbox.worker import Lost, WorkerProcess
+
+
+@dataclass(frozen=True)
+class ProgramInfo:
+    """What is known of a program. ``adaptations`` says what was changed to make it obey the contract."""
+
+    class_name: str
+    max_turns: int | None
+    has_solution: bool
+    adaptations: tuple[str, ...]
+
+
+@dataclass
+class Record:
+    """How often the processes of one source had to be ended, and why the last time."""
+
+    kills: int = 0
+    kind: FaultKind = FaultKind.EXIT
+    reason: str = ""
+
+
+class Program:
+    """A program that is loaded in a process of its own. Made by `Sandbox.open`; close it, or use `async with`."""
+
+    def __init__(
+        self, source: str, limits: Limits, record: Record, start: Callable[[str], Awaitable[WorkerProcess]]
+    ) -> None:
+        self.limits = limits
+        self.info = ProgramInfo("", None, False, ())
+        self._source = source
+        self._record = record
+        self._start = start
+        self._starting = asyncio.Lock()
+        self._workers: list[WorkerProcess] = []
+        self._next_play = 0
+        self.closed = False
+
+    async def reset(self, seed: int | None) -> tuple[Play, str]:
+        """A new play and its first observation, on a fresh instance of the class.
+
+        ``seed`` lies in [-2**63, 2**64). Raises EnvironmentFault, InfrastructureFault, and ValueError for a seed
+        out of range.
+        """
+        if seed is not None and not -(2**63) <= seed < 2**64:
+            raise ValueError(f"the seed {seed} is not within [-2**63, 2**64)")
+        self._next_play += 1
+        play = Play(self, self._next_play, seed)
+        return play, await play.begin()
+
+    async def close(self) -> None:
+        """End the program's processes. Its plays cannot be used any more."""
+        self.closed = True
+        workers, self._workers = self._workers, []
+        for worker in workers:
+            worker.stop()
+        for worker in workers:
+            await worker.ended()
+
+    async def __aenter__(self) -> Program:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def load(self) -> None:
+        """Start the first process and learn what the program is."""
+        await self._add_worker()
+
+    def require_usable(self) -> None:
+        """Raises EnvironmentFault if the program is quarantined, RuntimeError if it is closed."""
+        if self.closed:
+            raise RuntimeError(f"the program {self.info.class_name} is closed")
+        if self._record.kills >= self.limits.max_kills:
+            raise EnvironmentFault(
+                self._record.kind,
+                f"the program is quarantined: its process had to be ended {self._record.kills} times, "
+                f"the last time because {self._record.reason}",
+            )
+
+    async def place(self) -> WorkerProcess:
+        """A process with room for one more play; the play is counted in."""
+        async with self._starting:
+            self.require_usable()
+            self._workers = [worker for worker in self._workers if worker.alive]
+            for worker in self._workers:
+                if not worker.retiring and worker.plays < self.limits.episodes_per_process:
+                    break
+            else:
+                worker = await self._add_worker()
+            worker.plays += 1
+            return worker
+
+    def leave(self, worker: WorkerProcess) -> None:
+        """A play has left the process."""
+        worker.plays -= 1
+        if worker.retiring and worker.plays == 0:
+            worker.stop()
+
+    def note(self, notes: tuple[str, ...]) -> None:
+        known = self.info.adaptations
+        new = tuple(note for note in notes if note not in known)
+        if new:
+            self.info = replace(self.info, adaptations=known + new)
+
+    async def _add_worker(self) -> WorkerProcess:
+        worker = await self._start(self._source)
+        worker.on_death = self._count
+        try:
+            answer = await worker.request("load", 0, None, self.limits.load_timeout_s)
+            if isinstance(answer, Lost):
+                raise EnvironmentFault(answer.kind, answer.reason)
+            try:
+                if not answer.ok:
+                    raise wire.fault_of(answer.value)
+                class_name, max_turns, has_solution = wire.loaded_of(answer.value)
+            except wire.ProtocolBreach as breach:
+                raise EnvironmentFault(FaultKind.PROTOCOL, f"the process sent {breach}") from None
+        except BaseException:
+            worker.stop()
+            raise
+        self.info = ProgramInfo(class_name, max_turns, has_solution, self.info.adaptations)
+        self.note(answer.notes)
+        self._workers.append(worker)
+        return worker
+
+    def _count(self, kind: FaultKind, reason: str) -> None:
+        self._record.kills += 1
+        self._record.kind, self._record.reason = kind, reason

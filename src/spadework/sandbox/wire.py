@@ -1,0 +1,162 @@
+"""The host's side of the protocol: requests out, answers in, and every answer checked.
+
+A program can write anything to the channel, so that what arrives is decoded within strict limits and matched
+against exact types. Whatever does not fit raises ProtocolBreach.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from dataclasses import dataclass
+
+import msgpack
+
+from spadework.sandbox.limits import Limits
+from spadework.sandbox.outcomes import EnvironmentFault, FaultKind, Transition
+
+HEADER = struct.Struct("<I")
+BYTES_PER_CHAR = 4
+SLACK_BYTES = 1 << 16
+MAX_ITEMS = 1024
+MAX_INFO_DEPTH = 10
+MAX_REASON_CHARS = 400
+MAX_TRACE_CHARS = 4000
+MAX_NOTES = 16
+ANSWER_FIELDS = 5
+
+FAULT_KINDS = frozenset(kind.value for kind in FaultKind)
+
+_pack = msgpack.Packer(unicode_errors="surrogatepass").pack
+
+
+class ProtocolBreach(Exception):
+    """What arrived is not an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One decoded answer. ``value`` is not yet checked."""
+
+    sequence: int
+    elapsed_us: int
+    ok: bool
+    value: object
+    notes: tuple[str, ...]
+
+
+def encode_request(sequence: int, call: str, play: int, argument: object, limit_s: float) -> bytes:
+    encoded: bytes = _pack((sequence, call, play, argument, limit_s))
+    return encoded
+
+
+class AnswerReader:
+    """Cuts the byte stream of one worker into answers."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._buffer = bytearray()
+        self.max_bytes = BYTES_PER_CHAR * (limits.max_observation_chars + limits.max_info_chars) + SLACK_BYTES
+
+    def feed(self, data: bytes) -> list[Answer]:
+        """The answers that ``data`` completes."""
+        buffer = self._buffer
+        buffer += data
+        answers: list[Answer] = []
+        at = 0
+        while len(buffer) - at >= HEADER.size:
+            (size,) = HEADER.unpack_from(buffer, at)
+            if size > self.max_bytes:
+                raise ProtocolBreach(f"an answer of {size} bytes")
+            end = at + HEADER.size + size
+            if len(buffer) < end:
+                break
+            answers.append(self._decode(bytes(buffer[at + HEADER.size : end])))
+            at = end
+        del buffer[:at]
+        return answers
+
+    def _decode(self, body: bytes) -> Answer:
+        try:
+            fields = msgpack.unpackb(
+                body,
+                raw=False,
+                strict_map_key=True,
+                max_ext_len=0,
+                max_bin_len=0,
+                max_array_len=MAX_ITEMS,
+                max_map_len=MAX_ITEMS,
+                max_str_len=self.max_bytes,
+            )
+        except (ValueError, msgpack.UnpackException, RecursionError, MemoryError) as error:
+            raise ProtocolBreach(f"bytes that cannot be decoded ({type(error).__name__})") from None
+        if type(fields) is not list or len(fields) != ANSWER_FIELDS:
+            raise ProtocolBreach("a value that is not an answer")
+        sequence, elapsed_us, ok, value, notes = fields
+        well_typed = type(sequence) is int and type(elapsed_us) is int and type(ok) is bool and type(notes) is list
+        if not well_typed or elapsed_us < 0 or len(notes) > MAX_NOTES or any(type(note) is not str for note in notes):
+            raise ProtocolBreach("an answer with fields of the wrong type")
+        return Answer(sequence, elapsed_us, ok, value, tuple(notes))
+
+
+def fault_of(value: object) -> EnvironmentFault:
+    """The fault that a worker reported."""
+    kind, reason, trace = _strings(value, 3)
+    if kind not in FAULT_KINDS or len(reason) > MAX_REASON_CHARS or len(trace) > MAX_TRACE_CHARS:
+        raise ProtocolBreach("a fault that is none")
+    return EnvironmentFault(FaultKind(kind), reason, trace)
+
+
+def loaded_of(value: object) -> tuple[str, int | None, bool]:
+    """(class name, max_turns, whether there is a solution)."""
+    if type(value) is not list or len(value) != 3:
+        raise ProtocolBreach("a load answer of the wrong shape")
+    name, max_turns, has_solution = value
+    turns_fit = max_turns is None or (type(max_turns) is int and max_turns > 0)
+    if type(name) is not str or not name.isidentifier() or not turns_fit or type(has_solution) is not bool:
+        raise ProtocolBreach("a load answer of the wrong types")
+    return name, max_turns, has_solution
+
+
+def observation_of(value: object, limits: Limits) -> str:
+    if type(value) is not str or len(value) > limits.max_observation_chars:
+        raise ProtocolBreach("an observation that is no text within its limit")
+    return value
+
+
+def transition_of(value: object, limits: Limits) -> Transition:
+    if type(value) is not list or len(value) != 5:
+        raise ProtocolBreach("a step answer of the wrong shape")
+    text, reward, terminated, truncated, info = value
+    if type(reward) is not float or not math.isfinite(reward):
+        raise ProtocolBreach("a reward that is no finite float")
+    if type(terminated) is not bool or type(truncated) is not bool:
+        raise ProtocolBreach("an end that is no bool")
+    if type(info) is not dict or not _plain(info, MAX_INFO_DEPTH):
+        raise ProtocolBreach("an info that is no plain dict")
+    return Transition(observation_of(text, limits), reward, terminated, truncated, info)
+
+
+def solution_of(value: object) -> tuple[str, ...]:
+    if type(value) is not list:
+        raise ProtocolBreach("a solution that is no list")
+    return _strings(value, len(value))
+
+
+def layers_of(value: object) -> tuple[str, ...]:
+    if type(value) is not list:
+        raise ProtocolBreach("a list of layers that is none")
+    return _strings(value, len(value))
+
+
+def _strings(value: object, count: int) -> tuple[str, ...]:
+    if type(value) is not list or len(value) != count or any(type(item) is not str for item in value):
+        raise ProtocolBreach("something else than texts")
+    return tuple(value)
+
+
+def _plain(value: object, depth: int) -> bool:
+    if type(value) is dict:
+        return depth > 0 and all(type(key) is str and _plain(item, depth - 1) for key, item in value.items())
+    if type(value) is list:
+        return depth > 0 and all(_plain(item, depth - 1) for item in value)
+    return value is None or type(value) in (str, int, float, bool)

@@ -1,0 +1,236 @@
+"""The host's handle on one worker process: requests in flight, deadlines, death.
+
+Requests are answered in order, so the first unanswered one is the one that runs: it alone is measured against
+its deadline, and it alone is guilty if the process dies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from spadework.sandbox.deadlines import GRACE_S, Watch, waited_for_cpu_s
+from spadework.sandbox.inside.deadline import PATIENCE
+from spadework.sandbox.inside.worker import EXIT_BROKEN, EXIT_MEMORY, NOUNS
+from spadework.sandbox.limits import Limits
+from spadework.sandbox.outcomes import FaultKind
+from spadework.sandbox.wire import Answer, AnswerReader, ProtocolBreach, encode_request
+
+SLOW_S = 0.04
+REPORT_TIMEOUT_S = 5.0
+RECEIVE_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The worker ended before it answered. ``guilty`` if this very request was running."""
+
+    guilty: bool
+    kind: FaultKind
+    reason: str
+
+
+@dataclass(slots=True)
+class Request:
+    sequence: int
+    call: str
+    limit_s: float
+    future: asyncio.Future[Answer | Lost]
+    started_at: float = 0.0
+    waited_s: float | None = None
+    """What the process had waited for a CPU in its life, when this request was first seen to be slow."""
+
+
+class WorkerProcess:
+    """A forked worker. ``on_death`` hears (kind, reason) once, if the process ended by its own doing."""
+
+    def __init__(
+        self, channel: socket.socket, limits: Limits, watch: Watch, kill: Callable[[WorkerProcess], None]
+    ) -> None:
+        self.pid = 0
+        self.plays = 0
+        self.retiring = False
+        self.alive = True
+        self.on_death: Callable[[FaultKind, str], None] | None = None
+        self._channel = channel
+        self._limits = limits
+        self._watch = watch
+        self._kill = kill
+        self._loop = asyncio.get_running_loop()
+        self._reader = AnswerReader(limits)
+        self._pending: deque[Request] = deque()
+        self._sequence = 0
+        self._unsent = bytearray()
+        self._flush_due = False
+        self._verdict: tuple[FaultKind, str] | None = None
+        self._stopped = False
+        self._ended: asyncio.Future[None] = self._loop.create_future()
+        channel.setblocking(False)
+        self._loop.add_reader(channel.fileno(), self._on_readable)
+
+    def request(self, call: str, play: int, argument: object, limit_s: float) -> asyncio.Future[Answer | Lost]:
+        """Queue a request. The future never raises."""
+        future: asyncio.Future[Answer | Lost] = self._loop.create_future()
+        if not self.alive:
+            future.set_result(Lost(False, FaultKind.EXIT, "the process had ended"))
+            return future
+        self._sequence += 1
+        request = Request(self._sequence, call, limit_s, future)
+        if not self._pending:
+            request.started_at = self._loop.time()
+            self._watch.add(self)
+        self._pending.append(request)
+        self._unsent += encode_request(self._sequence, call, play, argument, limit_s)
+        if not self._flush_due:
+            self._flush_due = True
+            self._loop.call_soon(self._flush)
+        return future
+
+    def stop(self) -> None:
+        """End the process. Nobody is guilty."""
+        if self.alive:
+            self._stopped = True
+            self._silence()
+            self._kill(self)
+
+    async def ended(self) -> None:
+        await asyncio.shield(self._ended)
+
+    def breach(self, reason: str) -> None:
+        """What the process sent is no answer: end it, and blame the running request."""
+        self._convict(FaultKind.PROTOCOL, f"the process sent {reason}")
+
+    def check(self, now: float) -> None:
+        """Kill the process if the running request is past its hard deadline."""
+        request = self._pending[0]
+        wall_s = now - request.started_at
+        if wall_s < SLOW_S or not self.alive:
+            return
+        waited_s = waited_for_cpu_s(self.pid)
+        if request.waited_s is None:
+            request.waited_s = waited_s
+        had_s = wall_s - (waited_s - request.waited_s)
+        if had_s > request.limit_s + GRACE_S or wall_s > PATIENCE * request.limit_s + GRACE_S:
+            self._convict(FaultKind.TIMEOUT, f"{noun(request.call)} took longer than {request.limit_s:g} s")
+
+    def forgive(self, seconds: float) -> None:
+        """This process was held up for so long: the running request is not to blame."""
+        if self._pending:
+            self._pending[0].started_at += seconds
+
+    def died(self, status: int) -> None:
+        """The template has reaped the process."""
+        call = noun(self._pending[0].call) if self._pending else "a call"
+        self._end(*(self._verdict or _cause(status, call)), counted=not self._stopped)
+
+    def lost_with_template(self) -> None:
+        self._end(FaultKind.EXIT, "the template process ended", counted=False)
+
+    def end_without_process(self) -> None:
+        self.lost_with_template()
+
+    def _flush(self) -> None:
+        self._flush_due = False
+        if not self.alive or not self._unsent:
+            return
+        try:
+            sent = self._channel.send(self._unsent)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        except OSError:
+            return  # the process is gone; the end of its stream says so
+        del self._unsent[:sent]
+        if self._unsent:
+            self._loop.add_writer(self._channel.fileno(), self._continue)
+
+    def _continue(self) -> None:
+        self._loop.remove_writer(self._channel.fileno())
+        self._flush()
+
+    def _on_readable(self) -> None:
+        try:
+            data = self._channel.recv(RECEIVE_BYTES)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._silence()
+            self._kill(self)  # it may have closed its end and live on
+            self._loop.call_later(REPORT_TIMEOUT_S, self._give_up)
+            return
+        try:
+            answers = self._reader.feed(data)
+        except ProtocolBreach as breach:
+            self.breach(str(breach))
+            return
+        for answer in answers:
+            if not self._pending or answer.sequence != self._pending[0].sequence:
+                self.breach("an answer that nobody asked for")
+                return
+            request = self._pending.popleft()
+            if not request.future.done():
+                request.future.set_result(answer)
+        if answers:
+            if self._pending:
+                self._pending[0].started_at = self._loop.time()
+            else:
+                self._watch.discard(self)
+
+    def _convict(self, kind: FaultKind, reason: str) -> None:
+        if self.alive and self._verdict is None:
+            self._verdict = kind, reason
+            self._silence()
+            self._kill(self)
+
+    def _silence(self) -> None:
+        self._watch.discard(self)
+        self._loop.remove_reader(self._channel.fileno())
+
+    def _give_up(self) -> None:
+        if self.alive:
+            self._end(FaultKind.EXIT, "the process ended and its template did not say how", counted=False)
+
+    def _end(self, kind: FaultKind, reason: str, counted: bool) -> None:
+        if not self.alive:
+            return
+        self.alive = False
+        self._silence()
+        self._loop.remove_writer(self._channel.fileno())
+        self._channel.close()
+        self._ended.set_result(None)
+        if counted and self.on_death is not None:
+            self.on_death(kind, reason)
+        for index, request in enumerate(self._pending):
+            if not request.future.done():
+                request.future.set_result(Lost(counted and index == 0, kind, reason))
+        self._pending.clear()
+
+
+def noun(call: str) -> str:
+    return NOUNS.get(call, "setting up")
+
+
+def _cause(status: int, call: str) -> tuple[FaultKind, str]:
+    """Why a process ended that nobody killed, from its wait status."""
+    number = status & 0x7F
+    if number == 0:
+        code = status >> 8
+        if code == EXIT_MEMORY:
+            return FaultKind.MEMORY, f"{call} left too little memory to answer"
+        if code == EXIT_BROKEN:
+            return FaultKind.EXIT, f"{call} broke the interpreter that runs it"
+        return FaultKind.EXIT, f"the process ended itself with exit code {code} during {call}"
+    if number == signal.SIGXCPU:
+        return FaultKind.TIMEOUT, "the process used up its CPU time"
+    if number == getattr(signal, "SIGSYS", None):
+        return FaultKind.EXIT, f"{call} made a system call that ends the process"
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        name = f"signal {number}"
+    return FaultKind.EXIT, f"{call} crashed the process ({name})"
