@@ -127,7 +127,7 @@ class Play:
                 return read(answer.value)
             fault = wire.fault_of(answer.value)
         except wire.ProtocolBreach as breach:
-            worker.breach(str(breach))
+            worker.breach(str(breach), running=False)
             raise EnvironmentFault(FaultKind.PROTOCOL, f"the process sent {breach}") from None
         if fault.kind is FaultKind.MEMORY:
             worker.retiring = True  # whatever filled it is still there

@@ -25,6 +25,8 @@ from spadework.sandbox.worker import WorkerProcess
 START_TIMEOUT_S = 60.0
 END_TIMEOUT_S = 2.0
 POLL_S = 0.005
+FORKS_AT_ONCE = 32
+"""Few enough that neither side's socket buffer can fill while the other writes."""
 
 BOOT = """
 import json, sys, types
@@ -63,9 +65,9 @@ class Template:
         self._spawning: dict[int, tuple[WorkerProcess, asyncio.Future[bool]]] = {}
         self._workers: dict[int, WorkerProcess] = {}
         self._next_number = 0
+        self._few_at_once = asyncio.Semaphore(FORKS_AT_ONCE)
         self._received = bytearray()
         self._finalizer = weakref.finalize(self, _end, process, control)
-        control.setblocking(False)
         self._loop.add_reader(control.fileno(), self._on_message)
 
     @classmethod
@@ -114,6 +116,12 @@ class Template:
 
     async def spawn(self) -> WorkerProcess:
         """A new worker, not yet locked. Raises InfrastructureFault if the template cannot fork or is gone."""
+        async with self._few_at_once:
+            return await self._spawn()
+
+    async def _spawn(self) -> WorkerProcess:
+        if not self.alive:
+            raise InfrastructureFault("the sandbox's template process has ended")
         ours, theirs = socket.socketpair()
         worker = WorkerProcess(ours, self._limits, self._watch, self.kill)
         number = self._next_number = (self._next_number + 1) % 2**31
@@ -121,14 +129,9 @@ class Template:
         self._spawning[number] = worker, done
         with theirs:
             try:
-                # a few bytes into an all but empty buffer: this never blocks for longer than a fork
-                self._control.setblocking(True)
                 socket.send_fds(self._control, [MESSAGE.pack(SPAWN, number, 0)], [theirs.fileno()])
             except OSError:
                 self._lost()
-            finally:
-                if self.alive:
-                    self._control.setblocking(False)
         if not await done:
             worker.end_without_process()
             raise InfrastructureFault("the sandbox could not fork a worker")
@@ -152,7 +155,7 @@ class Template:
 
     def _on_message(self) -> None:
         try:
-            data = self._control.recv(1 << 14)
+            data = self._control.recv(1 << 14, socket.MSG_DONTWAIT)
         except (BlockingIOError, InterruptedError):
             return
         except OSError:

@@ -67,7 +67,9 @@ class WorkerProcess:
         self._unsent = bytearray()
         self._flush_due = False
         self._verdict: tuple[FaultKind, str] | None = None
+        self._blame_running = True
         self._stopped = False
+        self._giving_up: asyncio.TimerHandle | None = None
         self._ended: asyncio.Future[None] = self._loop.create_future()
         channel.setblocking(False)
         self._loop.add_reader(channel.fileno(), self._on_readable)
@@ -94,15 +96,15 @@ class WorkerProcess:
         """End the process. Nobody is guilty."""
         if self.alive:
             self._stopped = True
-            self._silence()
-            self._kill(self)
+            self._put_down()
 
     async def ended(self) -> None:
         await asyncio.shield(self._ended)
 
-    def breach(self, reason: str) -> None:
-        """What the process sent is no answer: end it, and blame the running request."""
+    def breach(self, reason: str, running: bool = True) -> None:
+        """What the process sent is no answer: end it, and blame the request that runs unless told otherwise."""
         self._convict(FaultKind.PROTOCOL, f"the process sent {reason}")
+        self._blame_running = self._blame_running and running
 
     def check(self, now: float) -> None:
         """Kill the process if the running request is past its hard deadline."""
@@ -159,9 +161,7 @@ class WorkerProcess:
         except OSError:
             data = b""
         if not data:
-            self._silence()
-            self._kill(self)  # it may have closed its end and live on
-            self._loop.call_later(REPORT_TIMEOUT_S, self._give_up)
+            self._put_down()  # it may have closed its end and live on
             return
         try:
             answers = self._reader.feed(data)
@@ -184,8 +184,13 @@ class WorkerProcess:
     def _convict(self, kind: FaultKind, reason: str) -> None:
         if self.alive and self._verdict is None:
             self._verdict = kind, reason
-            self._silence()
-            self._kill(self)
+            self._put_down()
+
+    def _put_down(self) -> None:
+        self._silence()
+        self._kill(self)
+        if self._giving_up is None:
+            self._giving_up = self._loop.call_later(REPORT_TIMEOUT_S, self._give_up)
 
     def _silence(self) -> None:
         self._watch.discard(self)
@@ -202,12 +207,14 @@ class WorkerProcess:
         self._silence()
         self._loop.remove_writer(self._channel.fileno())
         self._channel.close()
+        if self._giving_up is not None:
+            self._giving_up.cancel()
         self._ended.set_result(None)
         if counted and self.on_death is not None:
             self.on_death(kind, reason)
         for index, request in enumerate(self._pending):
             if not request.future.done():
-                request.future.set_result(Lost(counted and index == 0, kind, reason))
+                request.future.set_result(Lost(counted and self._blame_running and index == 0, kind, reason))
         self._pending.clear()
 
 

@@ -38,8 +38,13 @@ class Clock:
         signal.setitimer(signal.ITIMER_REAL, limit_s, REPEAT_S)
 
     def stop(self) -> None:
-        self._running = False
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        while True:
+            try:
+                self._running = False
+                signal.setitimer(signal.ITIMER_REAL, 0.0)
+                return
+            except Deadline:
+                continue  # a repetition came just before it was switched off
 
     def elapsed_us(self) -> int:
         return int((time.perf_counter() - self._started_at) * 1e6)

@@ -42,24 +42,16 @@ def restrain(parent: int, limits: Mapping[str, int]) -> None:
         Path("/proc/self/oom_score_adj").write_text("1000")
     with contextlib.suppress(OSError):
         os.nice(5)
-    for name, value in (
-        ("RLIMIT_AS", limits["memory_mb"] * MEBIBYTE),
-        ("RLIMIT_CPU", limits["cpu_s"]),
-        ("RLIMIT_FSIZE", limits["max_file_bytes"]),
-        ("RLIMIT_NOFILE", limits["max_open_files"]),
-        ("RLIMIT_NPROC", limits["max_processes"]),
-        ("RLIMIT_CORE", 0),
-        ("RLIMIT_MEMLOCK", 0),
-        ("RLIMIT_MSGQUEUE", 0),
-        ("RLIMIT_SIGPENDING", 64),
-        ("RLIMIT_STACK", 8 * MEBIBYTE),
-    ):
-        _limit(name, value)
+    for kind, value in _resource_limits(limits):
+        with contextlib.suppress(OSError, ValueError):  # `lock` looks whether it is in force
+            resource.setrlimit(kind, (value, value))
 
 
-def lock() -> list[str]:
+def lock(limits: Mapping[str, int]) -> list[str]:
     """Give up every right. Returns the layers now in force, in words."""
-    layers = [PROCESS, RESOURCE_LIMITS]
+    layers = [PROCESS]
+    if all(resource.getrlimit(kind)[1] == value for kind, value in _resource_limits(limits)):
+        layers.append(RESOURCE_LIMITS)
     if os.geteuid() == 0 and _become_nobody():
         layers.append(USER_NOBODY)
     if sys.platform != "linux":
@@ -77,14 +69,27 @@ def lock() -> list[str]:
     return layers
 
 
-def _limit(name: str, value: int) -> None:
-    kind = getattr(resource, name, None)
-    if kind is None:
-        return  # this system has no such limit
-    hard = resource.getrlimit(kind)[1]
-    if hard != resource.RLIM_INFINITY:
-        value = min(value, hard)
-    resource.setrlimit(kind, (value, value))
+def _resource_limits(limits: Mapping[str, int]) -> list[tuple[int, int]]:
+    """Pairs of a limit that this system has and its value, never above what the host itself was given."""
+    wanted = {
+        "RLIMIT_AS": limits["memory_mb"] * MEBIBYTE,
+        "RLIMIT_CPU": limits["cpu_s"],
+        "RLIMIT_FSIZE": limits["max_file_bytes"],
+        "RLIMIT_NOFILE": limits["max_open_files"],
+        "RLIMIT_NPROC": limits["max_processes"],
+        "RLIMIT_CORE": 0,
+        "RLIMIT_MEMLOCK": 0,
+        "RLIMIT_MSGQUEUE": 0,
+        "RLIMIT_SIGPENDING": 64,
+        "RLIMIT_STACK": 8 * MEBIBYTE,
+    }
+    pairs: list[tuple[int, int]] = []
+    for name, value in wanted.items():
+        kind: int | None = getattr(resource, name, None)
+        if kind is not None:
+            hard = resource.getrlimit(kind)[1]
+            pairs.append((kind, value if hard == resource.RLIM_INFINITY else min(value, hard)))
+    return pairs
 
 
 def _die_with_parent() -> None:

@@ -96,4 +96,4 @@ class Worker:
         imports.import_standard_modules(source)
         self._player = Player(source, self._limits)
         imports.close_imports()
-        return lockdown.lock()
+        return lockdown.lock(self._limits)
