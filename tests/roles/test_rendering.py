@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from conftest import CHATML, FORGETFUL, HYBRID, PLAIN, REWRITING, build_tokenizer
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_tokenizers import CHATML, FORGETFUL, HYBRID, PLAIN, REWRITING, build_tokenizer
 
 from spadework.roles.messages import Message
 from spadework.roles.rendering import Rendering, RenderingRefused, open_rendering

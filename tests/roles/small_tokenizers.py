@@ -1,10 +1,7 @@
-"""A small real tokenizer with the templates that the tests of the roles need."""
+"""A small real tokenizer, and the chat templates that the tests of the roles need."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
@@ -63,13 +60,3 @@ def build_tokenizer(chat_template: str | None) -> PreTrainedTokenizerFast:
     tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_start|>"]})
     tokenizer.chat_template = chat_template
     return tokenizer
-
-
-@pytest.fixture(scope="session")
-def tokenizer_with() -> Callable[[str | None], PreTrainedTokenizerFast]:
-    return build_tokenizer
-
-
-@pytest.fixture(scope="session")
-def chatml_tokenizer() -> PreTrainedTokenizerFast:
-    return build_tokenizer(CHATML)

@@ -1,0 +1,52 @@
+"""What each role is told. `full` is for large models; `seed` is the short form that the seed model was started on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from spadework.environment.actions import ActionFormat
+from spadework.roles.messages import Message
+
+if TYPE_CHECKING:
+    from spadework.curriculum.corpus import Document
+    from spadework.curriculum.memory import Memory
+
+Difficulty = Literal["easy", "medium", "hard"]
+
+
+class PromptStyle(Protocol):
+    """The messages of both roles. A module with these functions is a style."""
+
+    def designer_messages(
+        self, skill: str, document: Document, memory: Memory, difficulty: Difficulty
+    ) -> list[Message]:
+        """Ask for one environment that trains ``skill`` and is grounded in ``document``."""
+        ...
+
+    def repair_messages(self, gate: str, reason: str) -> list[Message]:
+        """Tell the designer why its last program was rejected and ask for the whole program again."""
+        ...
+
+    def hint_messages(self, source: str) -> list[Message]:
+        """Ask for a hint to the program; the document is not shown."""
+        ...
+
+    def agent_messages(self, observation: str, hint: str | None, action_format: ActionFormat) -> list[Message]:
+        """Open an episode with its first observation, and after it the hint if there is one."""
+        ...
+
+    def observation_message(self, observation: str) -> Message:
+        """Any later observation."""
+        ...
+
+
+def prompt_style(name: Literal["full", "seed"]) -> PromptStyle:
+    match name:
+        case "full":
+            from spadework.roles.prompts import full
+
+            return full
+        case "seed":
+            from spadework.roles.prompts import seed
+
+            return seed

@@ -1,0 +1,222 @@
+"""Prompts for models that can follow long instructions.
+
+The designer is told the whole environment contract and everything that the gates check, since it is judged by both.
+The tag pairs in these texts only delimit what is shown; replies are read from fenced blocks and boxes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spadework.environment.actions import ActionFormat
+from spadework.roles.messages import Message
+from spadework.roles.prompts.skills import describe_skill
+
+if TYPE_CHECKING:
+    from spadework.curriculum.corpus import Document
+    from spadework.curriculum.memory import Memory
+    from spadework.roles.prompts import Difficulty
+
+_DESIGNER_SYSTEM = """\
+You design interactive environments in which a language model learns to reason by acting. You write each environment \
+as one complete Python program that generates its own instances, keeps its own state and judges success exactly. \
+Your programs run unattended on thousands of seeds, so they must be correct on every one of them. A good environment \
+is one that a capable player wins sometimes but not always, and wins more often after a good tip."""
+
+_DESIGNER_TASK = """\
+# Task
+
+Write one environment that trains **{skill}**: {description}
+
+Ground it in the document below. Take a concept, mechanism, procedure or rule that the document explains and make it \
+what the player has to understand or apply in order to win. Use its terms for the things in the environment. The \
+player never sees the document: whatever it needs must be in the observations or be discoverable by acting. Never \
+mention a document, text, passage or article.
+
+<document title="{title}">
+{text}
+</document>
+{memory}
+# What makes it an environment
+
+- It is played over several turns. Every action changes the state or reveals something, and the next observation \
+shows what it did. Winning takes at least {least_turns} well-chosen actions: {difficulty_rule}
+- Something that matters is hidden at first and can be found out by acting: by probing, measuring, comparing, \
+looking up, trying a rule out or moving.
+- At most turns there are two or more sensible actions with different consequences, and some are clearly better. A \
+player that plans beats a player that guesses.
+- Each seed gives a different instance: draw the hidden values, sizes, positions and names from large enough ranges \
+that remembering one instance does not help with the next.
+
+Not wanted: a question that one answer settles; a puzzle that is fully stated at the start and merely retried; \
+counting through all candidates; a wall of numbers that only long arithmetic can process; anything that needs input(), \
+files, the network, the clock or other packages than the standard library.
+
+# The program
+
+Define exactly one class whose name ends in `Env`, with this interface:
+
+```python
+import random
+
+
+class DescriptiveNameEnv:
+    def __init__(self):
+        self.max_turns = {max_turns}
+        # every attribute gets a value here, so that no method meets an unset one
+
+    def reset(self, seed=None):
+        self.rng = random.Random(seed)
+        # draw the instance from self.rng and reset every part of the state
+        return observation, {{}}
+
+    def step(self, action):
+        # action is a plain string, already taken out of the player's reply
+        return observation, reward, terminated, truncated, {{}}
+
+    def solution(self):
+        # for the instance of the last reset: the actions that win, in order, as strings
+        return actions
+```
+
+- `reset` returns `(observation, info)`; `step` returns `(observation, reward, terminated, truncated, info)` on every \
+path. Observations are non-empty strings, rewards are finite floats, `terminated` and `truncated` are `True` or \
+`False`, `info` is a dict and may be empty.
+- All randomness comes from `self.rng`. Equal seeds and equal actions must give equal episodes in another process: \
+no module-level `random` calls, no clock, no `hash()` of strings, no reliance on the order of a set.
+- `step` receives any text at all: empty, very long, wrongly spelled, in another alphabet, numbers out of range. \
+Answer what cannot be used with reward 0.0 and a short reminder of the valid commands; it still uses up a turn. Never \
+raise.
+- Count turns in `step`. When `max_turns` is reached without an end, return `truncated=True`. `solution()` must win \
+well within `max_turns`, also when called right after `reset` on any seed.
+- `solution` is the method. Store nothing under that name.
+- Mind the usual slips: division by zero, empty ranges, indices off by one, braces inside f-strings, mutable state \
+that survives `reset`.
+
+# Observations
+
+- The first one states the situation, the goal, every valid command with its exact form, and the number of turns. \
+Write commands as the player must type them, for example `measure 3`; the player puts its command into \\boxed{{}}.
+- Each later one says what the last action did and what is visible now, in a few short lines. Do not repeat the rules.
+- No observation, error message or reminder contains the hidden values before the player has earned them.
+
+# Rewards
+
+- Success ends the episode with reward 1.0 and `terminated=True`. No other step may earn as much.
+- A definite loss ends it with reward 0.0 and `terminated=True`. Running out of turns ends it with `truncated=True`.
+- Real progress may earn a little on the way, less than 0.3 in all. Progress is only what brings the goal closer: \
+nothing is earned for merely acting, repeating an action or undoing one.
+
+# What will be checked
+
+Your program is run in a sandbox on several seeds and rejected at the first check it fails:
+
+1. `parse`: the reply holds a complete fenced Python block that compiles and defines one class ending in `Env`.
+2. `contract`: construction, reset, step and a second reset work and return what is asked for above.
+3. `determinism`: two processes agree on a seed; different seeds give different instances.
+4. `termination`: random and nonsensical actions never crash it and it ends by `max_turns`.
+5. `not-trivial`: players that know nothing (random, constant, empty or echoing actions) earn next to nothing.
+6. `solvable`: the actions of `solution()` win on every seed.
+7. `secret`: what the success check compares with is not in the first observation or in error messages, and some \
+sequence of actions reveals it.
+8. `novel`: it is not a rewording of an environment that exists already.
+
+# Before you write
+
+Decide what is hidden, which actions reveal it, and what a player who understands the concept does differently from \
+one who does not. Then trace the program by hand for seed 0: reset, three different actions, the actions of \
+`solution()`. Check that each observation follows from the state and that the last reward is 1.0.
+
+Reply with your plan in a few sentences, then the whole program in one block that starts with ```python and ends \
+with ```. Only the last block counts."""
+
+_LEAST_TURNS: dict[Difficulty, int] = {"easy": 2, "medium": 4, "hard": 7}
+_MAX_TURNS: dict[Difficulty, int] = {"easy": 8, "medium": 12, "hard": 20}
+_DIFFICULTY_RULES: dict[Difficulty, str] = {
+    "easy": "one thing is hidden, and an attentive player sees how to find it.",
+    "medium": "two pieces of information must be found and combined, and a careless order of actions wastes turns.",
+    "hard": "several hidden parts interact, early choices limit later ones, and turns are scarce for a player "
+    "without a plan.",
+}
+
+_REPAIR = """\
+Your program was rejected by the check `{gate}`: {reason}
+
+Find the cause, correct it without making the environment simpler, and reply with the whole corrected program in one \
+block that starts with ```python and ends with ```."""
+
+_HINT_SYSTEM = """\
+You help a player of a text environment. You can read the environment's program; the player cannot, and sees only its \
+observations. You write a tip that improves how the player thinks, so that it would help on every instance."""
+
+_HINT_TASK = """\
+Here is the program:
+
+```python
+{source}
+```
+
+Write a hint for its player.
+
+- One to three sentences, fewer than 100 words, plain text: no headings, lists or code.
+- Say what the key insight is and in which order to go about it: what to find out first, how to read what comes \
+back, when to commit. Mention a trap if there is one.
+- Speak only of what the player can see or do, in the words of the observations.
+- The hint must hold for every seed. Give no answer, no hidden value, no concrete argument of a winning action and \
+no complete list of actions; describe how to find them instead.
+- Do not mention the program, its variables, the seed or rewards.
+
+Reply with the hint alone."""
+
+_FRAME = {
+    "boxed": """\
+You are in a text environment that you act in over several turns. Each turn you see an observation; you answer with \
+one action, and the next observation shows what it did.
+
+{observation}
+
+Think about what you know, what you still have to find out and what each action would tell you. Then end your reply \
+with exactly one action, written as a command inside \\boxed{{}}. If there is more than one box, the last counts.""",
+    "raw": """\
+You are in a text environment that you act in over several turns. Each turn you see an observation; you answer with \
+one action, and the next observation shows what it did.
+
+{observation}
+
+Reply with one action and nothing else: your whole reply is taken as the command.""",
+}
+
+
+def designer_messages(skill: str, document: Document, memory: Memory, difficulty: Difficulty) -> list[Message]:
+    task = _DESIGNER_TASK.format(
+        skill=skill,
+        description=describe_skill(skill),
+        title=document.title.replace('"', "'"),
+        text=document.text.replace("</document", "< /document").strip(),
+        memory=_memory_section(memory),
+        least_turns=_LEAST_TURNS[difficulty],
+        max_turns=_MAX_TURNS[difficulty],
+        difficulty_rule=_DIFFICULTY_RULES[difficulty],
+    )
+    return [Message("system", _DESIGNER_SYSTEM), Message("user", task)]
+
+
+def repair_messages(gate: str, reason: str) -> list[Message]:
+    return [Message("user", _REPAIR.format(gate=gate, reason=reason))]
+
+
+def hint_messages(source: str) -> list[Message]:
+    return [Message("system", _HINT_SYSTEM), Message("user", _HINT_TASK.format(source=source.strip()))]
+
+
+def agent_messages(observation: str, hint: str | None, action_format: ActionFormat) -> list[Message]:
+    shown = observation if hint is None else f"{observation}\n\nHINT: {hint}"
+    return [Message("user", _FRAME[action_format].format(observation=shown))]
+
+
+def observation_message(observation: str) -> Message:
+    return Message("user", observation)
+
+
+def _memory_section(memory: Memory) -> str:
+    return ""
