@@ -78,6 +78,10 @@ class Program:
     ) -> None:
         await self.close()
 
+    def pids(self) -> tuple[int, ...]:
+        """The program's processes that are alive."""
+        return tuple(worker.pid for worker in self._workers if worker.alive)
+
     async def load(self) -> None:
         """Start the first process and learn what the program is."""
         await self._add_worker()

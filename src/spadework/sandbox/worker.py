@@ -236,6 +236,8 @@ def _cause(status: int, call: str) -> tuple[FaultKind, str]:
         return FaultKind.TIMEOUT, "the process used up its CPU time"
     if number == getattr(signal, "SIGSYS", None):
         return FaultKind.EXIT, f"{call} made a system call that ends the process"
+    if number == signal.SIGKILL:
+        return FaultKind.EXIT, f"the process was killed or closed its channel during {call}"
     try:
         name = signal.Signals(number).name
     except ValueError:

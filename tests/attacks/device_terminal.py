@@ -1,0 +1,13 @@
+"""Writes to the terminal of the host."""
+
+
+class HostileEnv:
+    def reset(self, seed=None, options=None):
+        return "ready", {}
+
+    def step(self, action):
+        if action != "go":
+            return "calm", 0.0, False, False, {}
+        open("/dev/tty", "w").write("x")
+        report = "ESCAPED"
+        return report, 0.0, False, False, {}

@@ -1,0 +1,12 @@
+"""Raises what a closed generator raises."""
+
+
+class HostileEnv:
+    def reset(self, seed=None, options=None):
+        return "ready", {}
+
+    def step(self, action):
+        if action != "go":
+            return "calm", 0.0, False, False, {}
+        raise GeneratorExit
+        return report, 0.0, False, False, {}

@@ -1,0 +1,8 @@
+"""Never finishes loading."""
+
+while True:
+    pass
+
+
+class HostileEnv:
+    pass

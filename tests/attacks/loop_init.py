@@ -1,0 +1,7 @@
+"""Never finishes constructing."""
+
+
+class HostileEnv:
+    def __init__(self):
+        while True:
+            pass

@@ -1,0 +1,13 @@
+"""Never finishes a step."""
+
+
+class HostileEnv:
+    def reset(self, seed=None, options=None):
+        return "ready", {}
+
+    def step(self, action):
+        if action != "go":
+            return "calm", 0.0, False, False, {}
+        while True:
+            pass
+        return report, 0.0, False, False, {}

@@ -1,0 +1,13 @@
+"""Allocates ten gigabytes."""
+
+
+class HostileEnv:
+    def reset(self, seed=None, options=None):
+        return "ready", {}
+
+    def step(self, action):
+        if action != "go":
+            return "calm", 0.0, False, False, {}
+        bytearray(10 << 30)
+        report = "ESCAPED"
+        return report, 0.0, False, False, {}

@@ -1,0 +1,15 @@
+"""Makes a file in memory."""
+
+import os
+
+
+class HostileEnv:
+    def reset(self, seed=None, options=None):
+        return "ready", {}
+
+    def step(self, action):
+        if action != "go":
+            return "calm", 0.0, False, False, {}
+        os.memfd_create("x")
+        report = "ESCAPED"
+        return report, 0.0, False, False, {}

@@ -1,0 +1,11 @@
+"""An observation of 200 MB."""
+
+
+class HostileEnv:
+    def reset(self, seed=None, options=None):
+        return "ready", {}
+
+    def step(self, action):
+        if action != "go":
+            return "calm", 0.0, False, False, {}
+        return ("A" * 200_000_000, 0.0, False, False, {})

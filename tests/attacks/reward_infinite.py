@@ -1,0 +1,11 @@
+"""An infinite reward."""
+
+
+class HostileEnv:
+    def reset(self, seed=None, options=None):
+        return "ready", {}
+
+    def step(self, action):
+        if action != "go":
+            return "calm", 0.0, False, False, {}
+        return ("x", float("inf"), False, False, {})

@@ -1,0 +1,16 @@
+"""Stops its own process."""
+
+import os
+import signal
+
+
+class HostileEnv:
+    def reset(self, seed=None, options=None):
+        return "ready", {}
+
+    def step(self, action):
+        if action != "go":
+            return "calm", 0.0, False, False, {}
+        os.kill(os.getpid(), signal.SIGSTOP)
+        report = "went on"
+        return report, 0.0, False, False, {}

@@ -1,0 +1,15 @@
+"""Removes the built-in functions."""
+
+import builtins
+
+
+class HostileEnv:
+    def reset(self, seed=None, options=None):
+        return "ready", {}
+
+    def step(self, action):
+        if action != "go":
+            return "calm", 0.0, False, False, {}
+        builtins.__dict__.clear()
+        report = "wiped"
+        return report, 0.0, False, False, {}
