@@ -65,10 +65,23 @@ def adapt(source: str) -> tuple[str, tuple[str, ...]]:
         return source, tuple(changes)
     imports = [*_missing_imports(undefined, tree)]
     if imports and (position := _import_line(tree)) is not None:
-        lines = source.split("\n")
-        source = "\n".join([*lines[:position], *imports, *lines[position:]])
+        source = _insert(source, position, "\n".join(imports))
         changes += imports
     return source, tuple(changes)
+
+
+def prepend(source: str, statements: str) -> str:
+    """``source`` with ``statements`` before its own first one, after its docstring and `__future__` imports.
+
+    Unchanged where the first statement shares its line with those. Raises ProgramRejected if it does not parse.
+    """
+    position = _import_line(parse_source(source))
+    return source if position is None else _insert(source, position, statements)
+
+
+def _insert(source: str, position: int, statements: str) -> str:
+    lines = source.split("\n")
+    return "\n".join([*lines[:position], statements, *lines[position:]])
 
 
 def _undefined_globals(source: str) -> frozenset[str]:

@@ -1,0 +1,30 @@
+"""`contract`: the program starts on every seed and without one, and its first answers are what they must be.
+
+Types, finite rewards, bounded observations and infos are checked by the sandbox in every call of every gate; what fails
+first fails here.
+"""
+
+from __future__ import annotations
+
+from spadework.environment.gates.plays import scripted
+from spadework.environment.gates.results import JSONValue
+from spadework.environment.gates.trial import Trial, require
+
+PROBES = ("look", "1")
+
+MAX_DECLARED_TURNS = 200
+
+
+async def contract(trial: Trial) -> dict[str, JSONValue]:
+    """Raises GateFailed or PlayFault."""
+    require(
+        trial.turn_limit <= MAX_DECLARED_TURNS,
+        f"max_turns is {trial.turn_limit}; declare at most {MAX_DECLARED_TURNS}",
+    )
+    transcripts = await trial.play([(seed, scripted(PROBES)) for seed in (*trial.seeds, None)])
+    for transcript in transcripts:
+        require(
+            bool(transcript.first_observation.strip()),
+            f"`reset` returned an empty observation on seed {transcript.seed}; it must tell the player what to do",
+        )
+    return {"seeds": [*trial.seeds]}

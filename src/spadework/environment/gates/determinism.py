@@ -1,0 +1,111 @@
+"""`determinism`: an episode depends on its seed and actions alone, and it does depend on its seed.
+
+The same plays are made again in another process, whose clocks run an hour and a bit ahead and whose `hash` of texts
+differs. Observations, rewards and ends must agree; `info` may differ, since nothing is made of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from spadework.environment.adaptation import prepend
+from spadework.environment.gates.plays import (
+    GateFailed,
+    OpenProgram,
+    PlayFault,
+    Transcript,
+    play_out,
+    quote,
+    scripted,
+    together,
+)
+from spadework.environment.gates.results import JSONValue
+from spadework.environment.gates.trial import Trial, require
+
+SHIFTED_WORLD = (
+    "def _shift():\n"
+    "    import builtins, datetime, time\n"
+    "    if hasattr(builtins, '_shifted'): return\n"
+    "    builtins._shifted = True\n"
+    "    for name, unit in [('time', 1), ('time_ns', 10**9), ('monotonic', 1), ('monotonic_ns', 10**9), "
+    "('perf_counter', 1), ('perf_counter_ns', 10**9)]:\n"
+    "        setattr(time, name, lambda real=getattr(time, name), unit=unit: real() + 3671 * unit)\n"
+    "    class Later(datetime.datetime):\n"
+    "        @classmethod\n"
+    "        def now(cls, tz=None): return cls.fromtimestamp(time.time(), tz)\n"
+    "        @classmethod\n"
+    "        def utcnow(cls): return cls.utcfromtimestamp(time.time())\n"
+    "        @classmethod\n"
+    "        def today(cls): return cls.now()\n"
+    "    datetime.datetime = Later\n"
+    "    real_hash = builtins.hash\n"
+    "    builtins.hash = lambda value: real_hash(('shifted', value) if isinstance(value, (str, bytes)) else value)\n"
+    "_shift()\n"
+    "del _shift"
+)
+"""Runs before the twin's own first statement. The sandbox gives each play a module, but one process one `time`."""
+
+
+def shifted(source: str) -> str:
+    """The program in a world of other clocks and hashes. Unchanged if nothing can stand before its first statement."""
+    return prepend(source, SHIFTED_WORLD)
+
+
+async def determinism(trial: Trial, open_twin: Callable[[], Awaitable[OpenProgram]]) -> dict[str, JSONValue]:
+    """Raises GateFailed or PlayFault. ``open_twin`` opens `shifted(source)` in a process of its own."""
+    originals = list((await trial.random_plays(trial.seeds, 1)).values())
+    solved = trial.has_solution and await trial.ask_solutions(trial.seeds)
+    if solved:
+        originals += await trial.solved(trial.seeds)
+    await _compare_with_twin(trial, originals, await open_twin())
+    distinct = await _distinct_instances(trial, originals, solved)
+    require(
+        distinct >= 2,
+        f"{len(trial.seeds)} different seeds give the same instance; draw the instance from random.Random(seed)",
+    )
+    return {"distinct_instances": distinct}
+
+
+async def _compare_with_twin(trial: Trial, originals: list[Transcript], twin: OpenProgram) -> None:
+    async def again(original: Transcript) -> Transcript:
+        return await play_out(twin, original.seed, scripted(original.actions), trial.turn_limit)
+
+    try:
+        repeats = await together(again, originals[::-1])
+    except PlayFault as fault:
+        raise GateFailed(f"an episode that ran before fails in another process: {fault.reason}") from fault
+    for original, repeat in zip(originals, reversed(repeats), strict=True):
+        if difference := _first_difference(original, repeat):
+            raise GateFailed(
+                f"the same seed and actions give different episodes in two processes: seed {original.seed}, "
+                f"{difference}; draw everything from random.Random(seed), not from clocks, hashes of texts, sets or global state"
+            )
+
+
+def _first_difference(original: Transcript, repeat: Transcript) -> str:
+    if original.first_observation != repeat.first_observation:
+        return f"the first observation {_apart(original.first_observation, repeat.first_observation)}"
+    for turn, (left, right) in enumerate(zip(original.steps, repeat.steps, strict=False), 1):
+        where = f"turn {turn} after action {quote(left.action)}"
+        if left.observation != right.observation:
+            return f"{where}: the observation {_apart(left.observation, right.observation)}"
+        if left != right:
+            return f"{where}: reward {left.reward:g} or {right.reward:g}, ended {left.ends} or {right.ends}"
+    return ""
+
+
+def _apart(left: str, right: str) -> str:
+    start = next((i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
+    start = max(0, start - 20)
+    return f"reads {quote(left[start:])} or {quote(right[start:])}"
+
+
+async def _distinct_instances(trial: Trial, originals: list[Transcript], solved: bool) -> int:
+    """Different first observations and, where they are known, solutions; else different answers to equal actions."""
+    if solved:
+        solutions = await trial.solutions(trial.seeds)
+        starts = {transcript.seed: transcript.first_observation for transcript in originals}
+        return len({(starts[seed], solution) for seed, solution in zip(trial.seeds, solutions, strict=True)})
+    actions = originals[0].actions
+    plays = await trial.play([(seed, scripted(actions)) for seed in trial.seeds])
+    return len({(play.first_observation, play.steps) for play in plays})

@@ -1,0 +1,188 @@
+"""Scripted plays of one opened program: the evidence that gates judge."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from spadework.sandbox.outcomes import EnvironmentFault, Transition
+
+MAX_PLAYS_AT_ONCE = 32
+"""Below the number of plays that share a process, so that one program is checked in one process."""
+
+QUOTED_CHARS = 60
+
+A = TypeVar("A")
+T = TypeVar("T")
+
+
+class Play(Protocol):
+    """One episode of an opened program, as the sandbox gives it."""
+
+    async def step(self, action: str) -> Transition: ...
+    async def solution(self) -> tuple[str, ...]: ...
+    async def close(self) -> None: ...
+
+
+class OpenProgram(Protocol):
+    """An opened program, as the sandbox gives it."""
+
+    async def reset(self, seed: int | None) -> tuple[Play, str]: ...
+
+
+@dataclass(frozen=True)
+class Step:
+    """An action and what the program answered."""
+
+    action: str
+    observation: str
+    reward: float
+    terminated: bool
+    truncated: bool
+
+    @property
+    def ends(self) -> bool:
+        return self.terminated or self.truncated
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """One scripted play from ``seed``."""
+
+    seed: int | None
+    first_observation: str
+    steps: tuple[Step, ...]
+
+    @property
+    def ended(self) -> bool:
+        """Whether the program itself ended the episode."""
+        return bool(self.steps) and self.steps[-1].ends
+
+    @property
+    def terminal_reward(self) -> float:
+        """The last reward if the episode terminated, otherwise 0."""
+        return self.steps[-1].reward if self.steps and self.steps[-1].terminated else 0.0
+
+    @property
+    def actions(self) -> tuple[str, ...]:
+        return tuple(step.action for step in self.steps)
+
+    @property
+    def observations(self) -> tuple[str, ...]:
+        """Everything that was shown, the first observation included."""
+        return (self.first_observation, *(step.observation for step in self.steps))
+
+
+Choose = Callable[[Transcript], str | None]
+"""The next action of a scripted agent, given the play so far; None stops the play."""
+
+
+class GateFailed(Exception):
+    """A gate says no. ``reason`` is one sentence for the program's author."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class PlayFault(Exception):
+    """The program failed during a scripted play; ``reason`` tells where."""
+
+    def __init__(self, fault: EnvironmentFault, where: str) -> None:
+        self.kind = fault.kind
+        self.trace = fault.trace
+        self.reason = f"{fault.reason} ({where})"
+        super().__init__(self.reason)
+
+
+async def play_out(program: OpenProgram, seed: int | None, choose: Choose, max_turns: int) -> Transcript:
+    """Play until the program ends the episode, ``choose`` stops, or ``max_turns`` actions were sent.
+
+    Raises PlayFault if the program fails.
+    """
+    play, observation = await start(program, seed)
+    transcript = Transcript(seed, observation, ())
+    try:
+        while len(transcript.steps) < max_turns and not transcript.ended:
+            action = choose(transcript)
+            if action is None:
+                break
+            transcript = await advance(play, transcript, action)
+    finally:
+        await play.close()
+    return transcript
+
+
+async def start(program: OpenProgram, seed: int | None) -> tuple[Play, str]:
+    """`reset`. Raises PlayFault."""
+    try:
+        return await program.reset(seed)
+    except EnvironmentFault as fault:
+        raise PlayFault(fault, f"seed {seed}") from fault
+
+
+async def advance(play: Play, transcript: Transcript, action: str) -> Transcript:
+    """`step`. Raises PlayFault."""
+    try:
+        answer = await play.step(action)
+    except EnvironmentFault as fault:
+        turn = len(transcript.steps) + 1
+        raise PlayFault(fault, f"seed {transcript.seed}, turn {turn}, action {quote(action)}") from fault
+    step = Step(action, answer.observation, answer.reward, answer.terminated, answer.truncated)
+    return Transcript(transcript.seed, transcript.first_observation, (*transcript.steps, step))
+
+
+async def ask_solution(program: OpenProgram, seed: int) -> tuple[str, ...]:
+    """`solution()` right after `reset(seed)`, in a play of its own. Raises PlayFault."""
+    play, _ = await start(program, seed)
+    try:
+        return await play.solution()
+    except EnvironmentFault as fault:
+        raise PlayFault(fault, f"seed {seed}") from fault
+    finally:
+        await play.close()
+
+
+async def together(make: Callable[[A], Awaitable[T]], over: Sequence[A]) -> list[T]:
+    """``make`` of each item, concurrently. Results are in the order of ``over``.
+
+    If plays fail, raises the fault of the program that comes first in ``over``: not the one that happened first, so
+    that a verdict does not depend on timing. A fault of the host goes before any of the program's.
+    """
+    free = asyncio.Semaphore(MAX_PLAYS_AT_ONCE)
+
+    async def run(item: A) -> T:
+        async with free:
+            return await make(item)
+
+    results = await asyncio.gather(*(run(item) for item in over), return_exceptions=True)
+    failures = [result for result in results if isinstance(result, BaseException)]
+    if failures:
+        raise next((failure for failure in failures if not isinstance(failure, PlayFault)), failures[0])
+    return [result for result in results if not isinstance(result, BaseException)]
+
+
+def scripted(actions: Sequence[str]) -> Choose:
+    """Send ``actions`` one by one, then stop."""
+
+    def choose(transcript: Transcript) -> str | None:
+        turn = len(transcript.steps)
+        return actions[turn] if turn < len(actions) else None
+
+    return choose
+
+
+def repeated(actions: Sequence[str]) -> Choose:
+    """Send ``actions`` one by one, over and over."""
+
+    def choose(transcript: Transcript) -> str | None:
+        return actions[len(transcript.steps) % len(actions)]
+
+    return choose
+
+
+def quote(text: str) -> str:
+    """``text`` as a Python literal, cut to `QUOTED_CHARS` characters."""
+    return repr(text) if len(text) <= QUOTED_CHARS else f"{text[:QUOTED_CHARS]!r}… ({len(text)} characters)"
