@@ -1,0 +1,104 @@
+"""One line of meaning for every metric. A metric without a line cannot be logged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+GATES = ("parse", "contract", "determinism", "termination", "not-trivial", "solvable", "secret", "hint-safe", "novel")
+
+_REJECTED = {f"designer/rejected/{gate}": f"Attempts of the round that the gate `{gate}` rejected." for gate in GATES}
+
+METRICS: Mapping[str, str] = MappingProxyType(
+    {
+        # The run
+        "round": "Number of the design round that the iteration belongs to.",
+        "policy_version": "Optimiser steps applied to the weights so far.",
+        # Agent
+        "agent/plain_win_rate": "Share of plain episodes with a positive return, over all environments.",
+        "agent/hinted_win_rate": "Share of hinted episodes with a positive return, over all environments.",
+        "agent/plain_return": "Mean return of plain episodes, each environment counting the same.",
+        "agent/hinted_return": "Mean return of hinted episodes, each environment counting the same.",
+        "agent/return_spread": "Mean over environments of the standard deviation of plain returns within one.",
+        "agent/episodes": "Plain episodes with a return.",
+        "agent/turns": "Mean turns of an episode.",
+        "agent/reply_tokens": "Mean tokens of one reply.",
+        "agent/episode_tokens": "Mean tokens of one episode, observations included.",
+        "agent/cut_share": "Share of episodes that ended because a reply reached its token budget.",
+        "agent/turn_limit_share": "Share of episodes that ended because their turns were used up.",
+        "agent/context_full_share": "Share of episodes that ended because the context could not hold another turn.",
+        # Environments
+        "environments/played": "Environments that were played in the iteration.",
+        "environments/regret": "Mean over environments of mean hinted return minus mean plain return, same seeds.",
+        "environments/regret_stderr": "Standard error of that mean over environments.",
+        "environments/mastered": "Share of the round's environments that are mastered.",
+        "environments/frontier": "Share of the round's environments that are at the frontier.",
+        "environments/unsolvable": "Share of the round's environments that are unsolvable.",
+        "environments/faults": "Episodes that ended in a fault of the environment.",
+        "environments/infrastructure_faults": "Episodes that ended in a fault of the host, after their retry.",
+        "environments/dropped_seeds": "Seeds that were dropped from both arms because a play failed twice.",
+        # Designer
+        "designer/attempts": "Designer completions of the round.",
+        "designer/validity": "Share of the round's attempts that became environments.",
+        "designer/first_attempt_validity": "Share of the round's slots whose first attempt became an environment.",
+        "designer/empty_slots": "Slots of the round that no attempt filled.",
+        "designer/truncated": "Attempts of the round that reached the token budget.",
+        "designer/hint_failures": "Valid programs of the round for which no safe hint was found.",
+        "designer/reply_tokens": "Mean tokens of an attempt.",
+        "designer/reward": "Mean designer reward of the attempts trained on in the iteration.",
+        "designer/reward_valid": "Mean designer reward of the attempts trained on that became environments.",
+        **_REJECTED,
+        # Diversity
+        "diversity/families": "Distinct families among the round's environments (near-duplicates count once).",
+        "diversity/nearest_similarity": "Mean similarity of the round's environments to their nearest in the pool.",
+        "diversity/grounding": "Share of the programs' content words that come from their document.",
+        "diversity/grounding_control": "The same share against a document of another environment.",
+        "memory/positives": "Mean positive examples shown per attempt of the round.",
+        "memory/negatives": "Mean negative examples shown per attempt of the round.",
+        "memory/tokens": "Mean tokens that memory added to a designer prompt of the round.",
+        "corpus/epoch": "Times that the corpus has been gone through.",
+        # Learning
+        "learning/loss": "Mean loss of the iteration's minibatches (0 at an on-policy step is normal).",
+        "learning/grad_norm": "Mean norm of the gradient before it is clipped.",
+        "learning/agent_grad_share": "Share of the agent in the two roles' summed gradient norms.",
+        "learning/designer_grad_share": "Share of the designer in the two roles' summed gradient norms.",
+        "learning/clipped_share": "Share of trained tokens whose gradient the clip of the ratio removed.",
+        "learning/mean_abs_advantage": "Mean absolute advantage of trained tokens.",
+        "learning/agent_sequences": "Agent episodes trained on.",
+        "learning/designer_sequences": "Designer attempts trained on.",
+        "learning/agent_tokens": "Sampled agent tokens trained on.",
+        "learning/designer_tokens": "Sampled designer tokens trained on.",
+        "learning/dead_environments": "Environments without spread of returns: nothing to learn, skipped.",
+        "learning/dead_skills": "Skills whose designer rewards have no spread: nothing to learn, skipped.",
+        "learning/refused_steps": "Optimiser steps refused because the gradient was not finite.",
+        "learning/skipped": "1 if the iteration had nothing to train on, otherwise 0.",
+        "learning/tis_weight": "Mean truncated importance weight of delayed designer tokens.",
+        "learning/tis_capped_share": "Share of delayed designer tokens whose importance weight reached the cap.",
+        "learning/delay": "Mean iterations between sampling and training of the designer attempts trained on.",
+        "learning/kl": "Mean estimated KL divergence per trained token to the starting policy.",
+        "learning/entropy": "Mean negative log-probability of sampled tokens: an estimate of the policy's entropy.",
+        "learning/logprob_mismatch": "Mean absolute difference of a token's log-probability, sampler against trainer.",
+        "learning/logprob_mismatch_max": "Largest such difference.",
+        "learning/ratio": "Mean importance ratio of trained tokens before the first step; 1 if both sides agree.",
+        "learning/unchanged_weights": "Share of weights that the iteration left exactly as they were.",
+        "learning/weights_checksum": "Sum of all weights after the iteration, to see that the sampler follows.",
+        # Held-out evaluation
+        "heldout/in_family": "Share of held-out items of the seed families that were solved; errors count as failures.",
+        "heldout/in_family_low": "Lower end of its 95 % bootstrap interval.",
+        "heldout/in_family_high": "Upper end of its 95 % bootstrap interval.",
+        "heldout/out_of_family": "Share solved of held-out items of families that the designer was never started on.",
+        "heldout/out_of_family_low": "Lower end of its 95 % bootstrap interval.",
+        "heldout/out_of_family_high": "Upper end of its 95 % bootstrap interval.",
+        "heldout/cut_share": "Share of held-out episodes that a token budget ended.",
+        "heldout/errors": "Held-out episodes that ended in an error; they count as failures.",
+        # Time
+        "time/design_s": "Seconds spent writing and checking environments.",
+        "time/gates_s": "Seconds of the gates, added up over attempts that ran at the same time.",
+        "time/play_s": "Seconds spent playing.",
+        "time/update_s": "Seconds spent updating the weights.",
+        "time/store_s": "Seconds spent writing pool, metrics and checkpoint.",
+        "time/evaluation_s": "Seconds spent on held-out evaluation.",
+        "time/iteration_s": "Seconds of the whole iteration.",
+        "time/sampled_tokens_per_s": "Tokens sampled per second of design and play.",
+    }
+)
