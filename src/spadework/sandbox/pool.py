@@ -31,10 +31,15 @@ WORKER_STARTS = 3
 
 
 class Sandbox:
-    """Use it with `async with`, in one event loop. Programs opened in it end with it."""
+    """Use it with `async with`, in one event loop. Programs opened in it end with it.
 
-    def __init__(self, limits: Limits = Limits()) -> None:  # noqa: B008 - frozen
+    ``hash_seed`` fixes the hashes of texts, and so the order of sets; a program whose plays differ between two
+    sandboxes of different hash seeds depends on that order.
+    """
+
+    def __init__(self, limits: Limits = Limits(), hash_seed: int = 0) -> None:  # noqa: B008 - frozen
         self.limits = limits
+        self.hash_seed = hash_seed
         self._templates: dict[tuple[str, ...], Template] = {}
         self._starts: dict[tuple[str, ...], int] = {}
         self._starting = asyncio.Lock()
@@ -132,7 +137,9 @@ class Sandbox:
                 self._starts[extras] = self._starts.get(extras, 0) + 1
                 if self._starts[extras] > MAX_TEMPLATE_STARTS:
                     raise InfrastructureFault(f"the sandbox's template process ended {MAX_TEMPLATE_STARTS} times")
-                template = self._templates[extras] = await Template.start(self.limits, extras, self._watch)
+                template = self._templates[extras] = await Template.start(
+                    self.limits, extras, self.hash_seed, self._watch
+                )
             return template
 
 

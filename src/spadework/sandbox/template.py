@@ -42,7 +42,6 @@ template.main(settings)
 """
 
 ENVIRONMENT = {
-    "PYTHONHASHSEED": "0",
     "PYTHONUTF8": "1",
     "LC_ALL": "C.UTF-8",
     "OMP_NUM_THREADS": "1",
@@ -71,7 +70,7 @@ class Template:
         self._loop.add_reader(control.fileno(), self._on_message)
 
     @classmethod
-    async def start(cls, limits: Limits, extras: Sequence[str], watch: Watch) -> Template:
+    async def start(cls, limits: Limits, extras: Sequence[str], hash_seed: int, watch: Watch) -> Template:
         """A template that has imported the standard modules and ``extras``.
 
         Raises InfrastructureFault, with what the process wrote, if it does not start.
@@ -89,7 +88,7 @@ class Template:
         with theirs:
             process = subprocess.Popen(
                 [sys.executable, "-s", "-S", "-B", "-P", "-c", BOOT, json.dumps(settings)],
-                env=ENVIRONMENT,
+                env={**ENVIRONMENT, "PYTHONHASHSEED": str(hash_seed)},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
