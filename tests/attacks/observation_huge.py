@@ -1,4 +1,4 @@
-"""An observation of 200 MB."""
+"""An observation of 50 MB."""
 
 
 class HostileEnv:
@@ -8,4 +8,4 @@ class HostileEnv:
     def step(self, action):
         if action != "go":
             return "calm", 0.0, False, False, {}
-        return ("A" * 200_000_000, 0.0, False, False, {})
+        return ("A" * 50_000_000, 0.0, False, False, {})

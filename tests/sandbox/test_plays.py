@@ -1,0 +1,277 @@
+"""Plays that share a process do not share anything else, not even its death."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from spadework.sandbox import EnvironmentFault, FaultKind, Limits, Play, Sandbox
+
+SHARED_STATE = """
+import random
+import numpy as np
+
+LOG = []
+
+
+class SharingEnv:
+    seen = 0
+
+    def reset(self, seed=None):
+        LOG.append(seed)
+        return f"{LOG} {random.random()} {np.random.rand()}", {}
+
+    def step(self, action):
+        SharingEnv.seen += 1
+        LOG.append(action)
+        np.random.shuffle(LOG)
+        return f"{SharingEnv.seen} {LOG} {random.randint(0, 10**9)} {np.random.randint(10**9)}", 0.0, False, False, {}
+"""
+
+CLOCK = """
+import time
+
+
+class ClockEnv:
+    def reset(self, seed=None):
+        return "ready", {}
+
+    def step(self, action):
+        if action == "die":
+            import os
+            os._exit(1)
+        return str(time.perf_counter()), 0.0, False, False, {}
+"""
+
+
+async def observations(play: Play, actions: list[str]) -> list[str]:
+    return [(await play.step(action)).observation for action in actions]
+
+
+def test_plays_share_neither_globals_nor_class_attributes_nor_randomness() -> None:
+    async def run() -> None:
+        async with Sandbox() as sandbox, await sandbox.open(SHARED_STATE) as program:
+            alone, first = await program.reset(1)
+            expected = await observations(alone, ["a", "b", "c"])
+            (one, first_again), (two, _) = await program.reset(1), await program.reset(2)
+            assert first_again == first
+            seen = []
+            for action in ("a", "b", "c"):
+                seen.append((await one.step(action)).observation)
+                await two.step("z")
+            assert seen == expected
+
+    asyncio.run(run())
+
+
+def test_the_order_of_a_set_is_fixed_and_follows_the_hash_seed() -> None:
+    source = """
+class SetEnv:
+    def reset(self, seed=None):
+        return " ".join({"a", "b", "c", "d", "e", "f", "g", "h"}), {}
+
+    def step(self, action):
+        return "", 0.0, True, False, {}
+"""
+
+    async def first(hash_seed: int) -> str:
+        async with Sandbox(hash_seed=hash_seed) as sandbox, await sandbox.open(source) as program:
+            return (await program.reset(0))[1]
+
+    assert asyncio.run(first(0)) == asyncio.run(first(0)) != asyncio.run(first(1))
+
+
+@pytest.mark.parametrize(("action", "kind"), [("die", FaultKind.EXIT), ("hang", FaultKind.TIMEOUT)])
+def test_only_the_guilty_play_is_lost_with_its_process(tripwire: str, action: str, kind: FaultKind) -> None:
+    async def run() -> None:
+        async with Sandbox(Limits(step_timeout_s=0.3)) as sandbox, await sandbox.open(tripwire) as program:
+            plays = [(await program.reset(seed))[0] for seed in (10, 20, 30, 40)]
+            for play in plays:
+                assert await observations(play, ["x", "x"])
+            results = await asyncio.gather(
+                *(play.step(what) for play, what in zip(plays, ("x", action, "x", "x"), strict=True)),
+                return_exceptions=True,
+            )
+            assert isinstance(results[1], EnvironmentFault)
+            assert results[1].kind is kind
+            seen = [result.observation for result in results if not isinstance(result, BaseException)]
+            assert seen == ["count 13", "count 33", "count 43"]
+            with pytest.raises(EnvironmentFault) as caught:
+                await plays[1].step("x")
+            assert caught.value.reason == results[1].reason
+            assert await observations(plays[3], ["x"]) == ["count 44"]
+
+    asyncio.run(run())
+
+
+def test_a_play_that_cannot_be_repeated_is_called_not_deterministic() -> None:
+    async def run() -> None:
+        async with Sandbox() as sandbox, await sandbox.open(CLOCK) as program:
+            play, guilty = (await program.reset(0))[0], (await program.reset(0))[0]
+            await play.step("x")
+            with pytest.raises(EnvironmentFault):
+                await guilty.step("die")
+            with pytest.raises(EnvironmentFault, match=r"not deterministic.*call 1") as caught:
+                await play.step("x")
+            assert caught.value.kind is FaultKind.CONTRACT
+
+    asyncio.run(run())
+
+
+def test_a_program_that_ends_three_processes_is_quarantined(tripwire: str) -> None:
+    async def run() -> None:
+        async with Sandbox() as sandbox:
+            program = await sandbox.open(tripwire)
+            survivor, _ = await program.reset(0)
+            for seed in range(3):
+                play, _ = await program.reset(seed)
+                with pytest.raises(EnvironmentFault, match="exit code 9 during step"):
+                    await play.step("die")
+            for call in (survivor.step("x"), program.reset(1), sandbox.open(tripwire)):
+                with pytest.raises(EnvironmentFault, match=r"quarantined.*3 times.*exit code 9") as caught:
+                    await call
+                assert caught.value.kind is FaultKind.EXIT
+            assert await sandbox.open(tripwire + "\n# another program\n")
+
+    asyncio.run(run())
+
+
+def test_a_deadline_inside_the_program_costs_no_other_play_and_no_process(tripwire: str) -> None:
+    async def run() -> None:
+        async with Sandbox(Limits(step_timeout_s=0.2)) as sandbox, await sandbox.open(tripwire) as program:
+            pids = program.pids()
+            slow, quick = (await program.reset(0))[0], (await program.reset(0))[0]
+            started = time.perf_counter()
+            results = await asyncio.gather(slow.step("loop"), quick.step("x"), return_exceptions=True)
+            assert time.perf_counter() - started < 5
+            assert isinstance(results[0], EnvironmentFault)
+            assert (results[0].kind, results[0].reason) == (FaultKind.TIMEOUT, "step took longer than 0.2 s")
+            assert "while True" in results[0].trace or "pass" in results[0].trace
+            assert not isinstance(results[1], BaseException)
+            assert program.pids() == pids
+
+    asyncio.run(run())
+
+
+def test_waiting_behind_a_slow_play_does_not_count_against_a_play(tripwire: str) -> None:
+    async def run() -> None:
+        async with Sandbox(Limits(step_timeout_s=0.25)) as sandbox, await sandbox.open(tripwire) as program:
+            slow = [(await program.reset(0))[0] for _ in range(4)]
+            quick, _ = await program.reset(7)
+            results = await asyncio.gather(
+                *(play.step("loop") for play in slow), quick.step("x"), return_exceptions=True
+            )
+            assert all(isinstance(result, EnvironmentFault) for result in results[:4])
+            assert not isinstance(results[4], BaseException)
+            assert results[4].observation == "count 8"
+
+    asyncio.run(run())
+
+
+def test_the_time_of_a_play_is_limited_as_a_whole() -> None:
+    source = """
+import time
+
+
+class SlowEnv:
+    def reset(self, seed=None):
+        return "ready", {}
+
+    def step(self, action):
+        time.sleep(0.1)
+        return "x", 0.0, False, False, {}
+"""
+
+    async def run() -> None:
+        async with Sandbox(Limits(episode_timeout_s=0.25)) as sandbox, await sandbox.open(source) as program:
+            play, _ = await program.reset(0)
+            with pytest.raises(EnvironmentFault, match=r"longer than 0.25 s in all") as caught:
+                for _ in range(3):
+                    await play.step("x")
+            assert caught.value.kind is FaultKind.TIMEOUT
+
+    asyncio.run(run())
+
+
+def test_more_plays_than_fit_into_a_process_get_another_one(guess: str) -> None:
+    async def run() -> None:
+        async with Sandbox(Limits(episodes_per_process=2)) as sandbox, await sandbox.open(guess) as program:
+            plays = [(await program.reset(seed))[0] for seed in range(5)]
+            assert len(program.pids()) == 3
+            await plays[0].close()
+            await plays[0].close()
+            await program.reset(9)
+            assert len(program.pids()) == 3
+
+    asyncio.run(run())
+
+
+def test_memory_that_one_play_holds_does_not_starve_later_plays() -> None:
+    source = """
+class HoardingEnv:
+    def reset(self, seed=None):
+        self.hoard = [bytearray(140 << 20)]
+        return "ready", {}
+
+    def step(self, action):
+        return "x", 0.0, False, False, {}
+"""
+
+    async def run() -> None:
+        async with Sandbox(Limits(memory_mb=256)) as sandbox, await sandbox.open(source) as program:
+            first, _ = await program.reset(0)
+            with pytest.raises(EnvironmentFault, match="limit of 256 MB") as caught:
+                await program.reset(1)
+            assert caught.value.kind is FaultKind.MEMORY
+            assert (await program.reset(2))[1] == "ready"
+            assert (await first.step("x")).observation == "x"
+
+    asyncio.run(run())
+
+
+def test_a_play_takes_one_call_at_a_time_and_none_after_its_end(guess: str) -> None:
+    async def run() -> None:
+        async with Sandbox() as sandbox:
+            program = await sandbox.open(guess)
+            play, _ = await program.reset(0)
+            pending = asyncio.ensure_future(play.step("1"))
+            await asyncio.sleep(0)
+            with pytest.raises(RuntimeError, match="one call at a time"):
+                await play.step("2")
+            await pending
+            other, _ = await program.reset(0)
+            cancelled = asyncio.ensure_future(other.step("1"))
+            await asyncio.sleep(0)
+            cancelled.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await cancelled
+            for ended in (other, play):
+                await ended.close()
+                with pytest.raises(RuntimeError, match="closed"):
+                    await ended.step("1")
+            again, _ = await program.reset(0)
+            assert (await again.step("x")).observation == "A number, please."
+            await program.close()
+            with pytest.raises(RuntimeError, match="closed"):
+                await program.reset(0)
+
+    asyncio.run(run())
+
+
+def test_many_programs_and_plays_at_once_agree_with_playing_them_one_by_one(guess: str) -> None:
+    async def one(sandbox: Sandbox, number: int) -> list[list[str]]:
+        source = guess.replace("GuessEnv", f"Guess{number}Env")
+        async with await sandbox.open(source) as program:
+            plays = [(await program.reset(seed))[0] for seed in range(8)]
+            return list(await asyncio.gather(*(observations(play, ["50", "25", "75"]) for play in plays)))
+
+    async def run() -> None:
+        async with Sandbox() as sandbox:
+            together = await asyncio.gather(*(one(sandbox, number) for number in range(12)))
+            assert all(transcripts == together[0] for transcripts in together)
+            assert together[0] == await one(sandbox, 99)
+            assert len({tuple(transcript) for transcript in together[0]}) > 1
+
+    asyncio.run(run())
