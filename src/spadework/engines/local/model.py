@@ -1,0 +1,159 @@
+"""A model directory as the local engine uses it: hidden states, logits, and proof that it may be used that way."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from spadework.engines.local.attention import MASKED, NAME, Window, register
+from spadework.engines.local.kvcache import CacheShape
+
+PROBE_TOLERANCE = 1e-3
+"""Largest difference of log-probabilities between the model's own forward pass and ours when a model is opened."""
+
+
+class ModelUnusable(ValueError):
+    """A model directory that the local engine cannot use; the message says what is missing and what to do."""
+
+
+class Model:
+    """A decoder and its output layer. Dropout is always off, so that training scores what sampling drew from."""
+
+    def __init__(self, network: Any) -> None:
+        self.network = network.eval()
+        self._decoder = network.base_model
+        self._head = network.get_output_embeddings()
+        # Without it the model would build a cache of its own beside ours.
+        known = inspect.signature(self._decoder.forward).parameters
+        self._switches = {"use_cache": False} if "use_cache" in known else {}
+
+    @property
+    def vocabulary(self) -> int:
+        return int(self._head.weight.shape[0])
+
+    def hidden(self, ids_BQ: Tensor, positions_BQ: Tensor, window: Window | None = None) -> Tensor:
+        """Hidden states (BQE) before the output layer. Without a window every row is one whole sequence from 0."""
+        out = self._decoder(input_ids=ids_BQ, position_ids=positions_BQ, window=window, **self._switches)
+        hidden: Tensor = out.last_hidden_state
+        return hidden
+
+    def logits(self, hidden_NE: Tensor) -> Tensor:
+        logits: Tensor = self._head(hidden_NE)
+        return logits
+
+    def parameters(self) -> dict[str, torch.nn.Parameter]:
+        """Every weight once, by name; tied weights appear under one name."""
+        return dict(self.network.named_parameters())
+
+    def frozen_copy(self) -> Model:
+        return Model(copy.deepcopy(self.network).requires_grad_(False))
+
+
+@dataclass(frozen=True)
+class OpenedModel:
+    model: Model
+    tokenizer: Any
+    cache_shape: CacheShape
+
+
+def open_model(directory: Path, max_context_tokens: int) -> OpenedModel:
+    """Load weights (float32) and tokenizer from ``directory``; nothing is downloaded.
+
+    Raises ModelUnusable naming what is missing, or what about the architecture does not fit.
+    """
+    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers.utils import logging
+
+    if not directory.is_dir():
+        raise ModelUnusable(f"model.path {directory} is not a directory; name one that holds a model")
+    if not (directory / "config.json").is_file():
+        raise ModelUnusable(f"{directory} has no config.json; name a directory that `save_pretrained` wrote")
+    if not any(directory.glob("*.safetensors")) and not any(directory.glob("pytorch_model*.bin")):
+        raise ModelUnusable(f"{directory} has no weights (model.safetensors); copy them beside its config.json")
+    tokenizer = _open_tokenizer(directory)
+    register()
+    logging.disable_progress_bar()
+    try:
+        config = AutoConfig.from_pretrained(directory, local_files_only=True)
+        network = AutoModelForCausalLM.from_pretrained(
+            directory, dtype=torch.float32, attn_implementation=NAME, local_files_only=True
+        )
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        raise ModelUnusable(f"{directory} cannot be loaded as a causal language model: {_first_line(error)}") from error
+    limit = getattr(config, "max_position_embeddings", None)
+    if limit is not None and max_context_tokens > limit:
+        raise ModelUnusable(
+            f"model.max_context_tokens is {max_context_tokens} but {directory} was made for at most {limit} tokens; "
+            f"set it to {limit} or less"
+        )
+    model = Model(network)
+    if len(tokenizer) > model.vocabulary:
+        raise ModelUnusable(
+            f"the tokenizer of {directory} has {len(tokenizer)} tokens but the model only {model.vocabulary}; "
+            "use the tokenizer that belongs to the model"
+        )
+    return OpenedModel(model, tokenizer, _probe(model, directory))
+
+
+def _open_tokenizer(directory: Path) -> Any:
+    from transformers import AutoTokenizer
+
+    if not (directory / "tokenizer.json").is_file() and not (directory / "tokenizer_config.json").is_file():
+        raise ModelUnusable(f"{directory} has no tokenizer (tokenizer.json, tokenizer_config.json); copy it there")
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(directory, local_files_only=True)
+    except (OSError, ValueError, KeyError) as error:
+        raise ModelUnusable(f"the tokenizer of {directory} cannot be loaded: {_first_line(error)}") from error
+    if not tokenizer.chat_template:
+        raise ModelUnusable(f"the tokenizer of {directory} has no chat template; add a chat_template.jinja to it")
+    return tokenizer
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def _probe(model: Model, directory: Path) -> CacheShape:
+    """The size of the model's cache, after one proof that cached, ragged passes give the model's own numbers.
+
+    Models with other attention, a transform after the output layer or layers of unequal shape are refused here, with a
+    reason, instead of being trained on wrong probabilities.
+    """
+    ids_BQ = torch.arange(12).view(2, 6) % model.vocabulary
+    positions_BQ = torch.arange(6).expand(2, 6)
+    with torch.inference_mode():
+        try:
+            shape = _cache_shape(model.network.config.get_text_config())
+            wanted = model.network(input_ids=ids_BQ, position_ids=positions_BQ, use_cache=False).logits.log_softmax(-1)
+            plain = model.logits(model.hidden(ids_BQ, positions_BQ)).log_softmax(-1)
+            cache = torch.zeros(shape.layers, 2, 2, shape.heads, 9, shape.width)
+            model.hidden(ids_BQ[:, :4], positions_BQ[:, :4], Window(cache, 0, None))
+            mask = torch.full((2, 1, 2, 9), MASKED)
+            mask[..., :4] = 0.0
+            mask[..., 7:] = torch.full((2, 2), MASKED).triu_(1)
+            hidden = model.hidden(ids_BQ[:, 4:], positions_BQ[:, 4:], Window(cache, 7, mask))
+            cached = model.logits(hidden).log_softmax(-1)
+        except (TypeError, ValueError, RuntimeError, IndexError, AttributeError) as error:
+            raise ModelUnusable(
+                f"{directory} ({type(model.network).__name__}) does not fit the local engine: {_first_line(error)}"
+            ) from error
+    worst = max(float((wanted - plain).abs().max()), float((wanted[:, 4:] - cached).abs().max()))
+    if not worst <= PROBE_TOLERANCE:
+        raise ModelUnusable(
+            f"{directory} ({type(model.network).__name__}) gives other log-probabilities (by {worst:.2g}) when its "
+            "keys and values are reused; the local engine needs a decoder with plain causal attention"
+        )
+    return shape
+
+
+def _cache_shape(config: Any) -> CacheShape:
+    heads = config.num_attention_heads
+    key_heads = getattr(config, "num_key_value_heads", None) or heads
+    width = getattr(config, "head_dim", None) or config.hidden_size // heads
+    return CacheShape(config.num_hidden_layers, key_heads, width)

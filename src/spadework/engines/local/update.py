@@ -1,0 +1,179 @@
+"""Scoring and gradients: padded micro-batches in a fixed order, log-probabilities of the weighted tokens only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from spadework.engines.base import Datum
+from spadework.engines.local.model import Model
+from spadework.learning.loss import PolicyLoss
+from spadework.learning.objective import clipped_policy_gradient
+
+LOGIT_ELEMENTS = 1 << 22
+"""Elements (tokens times vocabulary) of one table of logits."""
+
+
+@dataclass(frozen=True)
+class MicroBatch:
+    """Some of the data, padded on the right.
+
+    The N weighted tokens are listed row by row: ``flat_N`` is the position (in the flattened batch) whose hidden state
+    predicts each. ``index_B`` says which datum a row is.
+    """
+
+    index_B: tuple[int, ...]
+    ids_BT: Tensor
+    flat_N: Tensor
+    counts_B: tuple[int, ...]
+    targets_N: Tensor
+    weights_N: Tensor
+    old_N: Tensor
+    advantages_N: Tensor
+    temperatures_N: Tensor
+
+
+def check(data: Sequence[Datum], max_tokens: int, vocabulary: int) -> None:
+    """Raises ValueError, naming the datum, for data that cannot be trained on."""
+    if not data:
+        raise ValueError("no data: skip the step when there is nothing to train on")
+    for number, datum in enumerate(data):
+        length = len(datum.token_ids_T)
+        if {len(datum.weights_T), len(datum.logprobs_T), len(datum.advantages_T)} != {length}:
+            raise ValueError(f"datum {number}: tokens, weights, logprobs and advantages differ in length")
+        if not 2 <= length <= max_tokens:
+            raise ValueError(f"datum {number} has {length} tokens; a sequence has 2 to {max_tokens}")
+        if datum.weights_T[0] != 0 or not any(datum.weights_T):
+            raise ValueError(f"datum {number}: the first token has no prediction to weigh, and some other must have")
+        if not 0 <= min(datum.token_ids_T) <= max(datum.token_ids_T) < vocabulary:
+            raise ValueError(f"datum {number} has token ids outside [0, {vocabulary})")
+        if datum.temperature <= 0:
+            raise ValueError(f"datum {number} has temperature {datum.temperature}; only positive ones can be trained")
+
+
+def micro_batches(data: Sequence[Datum], token_budget: int) -> Iterator[MicroBatch]:
+    """Data sorted by length (longest first, then by place), as many per batch as fit the budget with padding."""
+    order = sorted(range(len(data)), key=lambda index: (-len(data[index].token_ids_T), index))
+    at = 0
+    while at < len(order):
+        rows = max(1, token_budget // len(data[order[at]].token_ids_T))
+        yield _pad([(index, data[index]) for index in order[at : at + rows]])
+        at += rows
+
+
+def _pad(rows: Sequence[tuple[int, Datum]]) -> MicroBatch:
+    width = max(len(datum.token_ids_T) for _, datum in rows)
+    ids_BT = np.zeros((len(rows), width), dtype=np.int64)
+    weights_BT, old_BT, advantages_BT = (np.zeros((len(rows), width)) for _ in range(3))
+    for row, (_, datum) in enumerate(rows):
+        length = len(datum.token_ids_T)
+        ids_BT[row, :length] = datum.token_ids_T
+        weights_BT[row, :length] = datum.weights_T
+        old_BT[row, :length] = datum.logprobs_T
+        advantages_BT[row, :length] = datum.advantages_T
+    weighted = weights_BT != 0
+    row_N, column_N = np.nonzero(weighted)
+    temperature_B = np.array([datum.temperature for _, datum in rows])
+
+    def floats(values: np.ndarray) -> Tensor:
+        return torch.from_numpy(values.astype(np.float32))
+
+    return MicroBatch(
+        tuple(index for index, _ in rows),
+        torch.from_numpy(ids_BT),
+        torch.from_numpy(row_N * width + column_N - 1),
+        tuple(weighted.sum(1).tolist()),
+        torch.from_numpy(ids_BT[weighted]),
+        floats(weights_BT[weighted]),
+        floats(old_BT[weighted]),
+        floats(advantages_BT[weighted]),
+        floats(temperature_B[row_N]),
+    )
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """What `backward` measured; the gradient itself is left on the parameters."""
+
+    loss: float
+    logprobs: tuple[tuple[float, ...], ...]
+    clipped_share: float
+
+
+def score(model: Model, data: Sequence[Datum], token_budget: int) -> tuple[tuple[float, ...], ...]:
+    """Per datum, the log-probability of each weighted token at its temperature (0 elsewhere)."""
+    found = _Logprobs(data)
+    with torch.inference_mode():
+        for batch in micro_batches(data, token_budget):
+            hidden_NE = _weighted_hidden(model, batch)
+            chunks = [logprobs_N for _, logprobs_N in _logprob_chunks(model, hidden_NE, batch)]
+            found.put(batch, torch.cat(chunks))
+    return found.rows()
+
+
+def backward(model: Model, data: Sequence[Datum], token_budget: int, settings: PolicyLoss) -> Gradient:
+    """Add the gradient of the summed loss to the parameters' ``grad``.
+
+    The loss is a sum over tokens, so each chunk of logits is differentiated down to its hidden states at once and
+    freed; then the decoder is differentiated from all of them together.
+    """
+    found = _Logprobs(data)
+    loss, clipped, tokens = 0.0, 0, 0
+    for batch in micro_batches(data, token_budget):
+        hidden_NE = _weighted_hidden(model, batch)
+        leaf_NE = hidden_NE.detach().requires_grad_()
+        logprobs: list[Tensor] = []
+        for part, logprobs_N in _logprob_chunks(model, leaf_NE, batch):
+            objective = clipped_policy_gradient(
+                logprobs_N, batch.old_N[part], batch.advantages_N[part], batch.weights_N[part], settings
+            )
+            objective.loss.backward()  # type: ignore[no-untyped-call]
+            logprobs.append(logprobs_N.detach())
+            loss += float(objective.loss.detach())
+            clipped += objective.clipped
+        hidden_NE.backward(leaf_NE.grad)  # type: ignore[no-untyped-call]
+        found.put(batch, torch.cat(logprobs))
+        tokens += len(batch.targets_N)
+    return Gradient(loss, found.rows(), clipped / tokens)
+
+
+def _weighted_hidden(model: Model, batch: MicroBatch) -> Tensor:
+    positions_BT = torch.arange(batch.ids_BT.shape[1]).expand_as(batch.ids_BT)
+    hidden_BTE = model.hidden(batch.ids_BT, positions_BT)
+    return hidden_BTE.flatten(0, 1).index_select(0, batch.flat_N)
+
+
+def _logprob_chunks(model: Model, hidden_NE: Tensor, batch: MicroBatch) -> Iterator[tuple[slice, Tensor]]:
+    step = max(1, LOGIT_ELEMENTS // model.vocabulary)
+    for first in range(0, hidden_NE.shape[0], step):
+        part = slice(first, first + step)
+        logits_NV = model.logits(hidden_NE[part]) / batch.temperatures_N[part, None]
+        target_N = logits_NV.gather(1, batch.targets_N[part, None])[:, 0]
+        yield part, target_N - logits_NV.logsumexp(-1)
+
+
+class _Logprobs:
+    """Collects log-probabilities of weighted tokens into full rows in the order of the data."""
+
+    def __init__(self, data: Sequence[Datum]) -> None:
+        self._data = data
+        self._weighted: list[list[float]] = [[] for _ in data]
+
+    def put(self, batch: MicroBatch, logprobs_N: Tensor) -> None:
+        values = logprobs_N.tolist()
+        first = 0
+        for index, count in zip(batch.index_B, batch.counts_B, strict=True):
+            self._weighted[index] = values[first : first + count]
+            first += count
+
+    def rows(self) -> tuple[tuple[float, ...], ...]:
+        return tuple(_spread(datum.weights_T, found) for datum, found in zip(self._data, self._weighted, strict=True))
+
+
+def _spread(weights_T: Sequence[float], found: list[float]) -> tuple[float, ...]:
+    values = iter(found)
+    return tuple(next(values) if weight else 0.0 for weight in weights_T)
