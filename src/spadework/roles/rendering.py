@@ -56,7 +56,7 @@ class Rendering:
     def __init__(self, tokenizer: Tokenizer, renderer: Renderer, name: str) -> None:
         self.name = name
         """The model's name, and the renderer's if it is a hand-written one."""
-        self._tokenizer = tokenizer
+        self.tokenizer = tokenizer
         self._renderer = renderer
         self._prompt = self._render(_OPENING)
         full = self._render((*_OPENING, Message("assistant", _REPLIES[0]), Message("user", _QUESTIONS[0])))
@@ -95,7 +95,7 @@ class Rendering:
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """The text of ``token_ids``, special tokens included."""
-        return self._tokenizer.decode(list(token_ids), skip_special_tokens=False)
+        return self.tokenizer.decode(list(token_ids), skip_special_tokens=False)
 
     def reply_text(self, sampled_ids: Sequence[int]) -> str:
         """The text of a reply without its stop token; thinking is kept."""
@@ -151,7 +151,7 @@ class Rendering:
         return True
 
     def _encode(self, text: str) -> list[int]:
-        return self._tokenizer.encode(text, add_special_tokens=False)
+        return self.tokenizer.encode(text, add_special_tokens=False)
 
     def _without_turn_marks(self, message: Message) -> Message:
         """Part the template's own marks where they occur in a text, so that no text can pose as another speaker."""

@@ -8,7 +8,7 @@ from spadework.environment.actions import ActionFormat
 from spadework.roles.messages import Message
 
 if TYPE_CHECKING:
-    from spadework.curriculum.corpus import Document
+    from spadework.curriculum.documents import Document
     from spadework.curriculum.memory import Memory
 
 Difficulty = Literal["easy", "medium", "hard"]

@@ -13,7 +13,7 @@ from spadework.roles.messages import Message
 from spadework.roles.prompts.skills import describe_skill
 
 if TYPE_CHECKING:
-    from spadework.curriculum.corpus import Document
+    from spadework.curriculum.documents import Document
     from spadework.curriculum.memory import Memory
     from spadework.roles.prompts import Difficulty
 
