@@ -53,12 +53,12 @@ def shifted(source: str) -> str:
 
 async def determinism(trial: Trial, open_twin: Callable[[], Awaitable[OpenProgram]]) -> dict[str, JSONValue]:
     """Raises GateFailed or PlayFault. ``open_twin`` opens `shifted(source)` in a process of its own."""
-    originals = list((await trial.random_plays(trial.seeds, 1)).values())
-    solved = trial.has_solution and await trial.ask_solutions(trial.seeds)
-    if solved:
-        originals += await trial.solved(trial.seeds)
+    played = await trial.try_random_plays(trial.seeds, 1)
+    if await trial.knows_solutions(trial.seeds):
+        played += await trial.try_solved(trial.seeds)
+    originals = [play for play in played if isinstance(play, Transcript)]
     await _compare_with_twin(trial, originals, await open_twin())
-    distinct = await _distinct_instances(trial, originals, solved)
+    distinct = await _distinct_instances(trial)
     require(
         distinct >= 2,
         f"{len(trial.seeds)} different seeds give the same instance; draw the instance from random.Random(seed)",
@@ -78,7 +78,7 @@ async def _compare_with_twin(trial: Trial, originals: list[Transcript], twin: Op
         if difference := _first_difference(original, repeat):
             raise GateFailed(
                 f"the same seed and actions give different episodes in two processes: seed {original.seed}, "
-                f"{difference}; draw everything from random.Random(seed), not from clocks, hashes of texts, sets or global state"
+                f"{difference}; draw everything from random.Random(seed), not from clocks, hashes or global state"
             )
 
 
@@ -100,12 +100,14 @@ def _apart(left: str, right: str) -> str:
     return f"reads {quote(left[start:])} or {quote(right[start:])}"
 
 
-async def _distinct_instances(trial: Trial, originals: list[Transcript], solved: bool) -> int:
-    """Different first observations and, where they are known, solutions; else different answers to equal actions."""
-    if solved:
-        solutions = await trial.solutions(trial.seeds)
-        starts = {transcript.seed: transcript.first_observation for transcript in originals}
-        return len({(starts[seed], solution) for seed, solution in zip(trial.seeds, solutions, strict=True)})
-    actions = originals[0].actions
-    plays = await trial.play([(seed, scripted(actions)) for seed in trial.seeds])
-    return len({(play.first_observation, play.steps) for play in plays})
+async def _distinct_instances(trial: Trial) -> int:
+    """Different first observations and, where they are known, solutions; if all agree, different answers to actions."""
+    starts = await trial.play([(seed, scripted(())) for seed in trial.seeds])
+    solutions = await trial.solutions(trial.seeds) if await trial.knows_solutions(trial.seeds) else [()] * len(starts)
+    shown = {(start.first_observation, solution) for start, solution in zip(starts, solutions, strict=True)}
+    if len(shown) > 1:
+        return len(shown)
+    (sample,) = await trial.try_random_plays(trial.seeds[:1], 1)
+    actions = [*solutions[0], *(sample.actions if isinstance(sample, Transcript) else ())]
+    plays = await trial.try_play([(seed, scripted(actions)) for seed in trial.seeds])
+    return len({play.steps for play in plays if isinstance(play, Transcript)})

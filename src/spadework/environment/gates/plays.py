@@ -145,23 +145,45 @@ async def ask_solution(program: OpenProgram, seed: int) -> tuple[str, ...]:
         await play.close()
 
 
-async def together(make: Callable[[A], Awaitable[T]], over: Sequence[A]) -> list[T]:
-    """``make`` of each item, concurrently. Results are in the order of ``over``.
+async def attempt(make: Callable[[A], Awaitable[T]], over: Sequence[A]) -> list[T | PlayFault]:
+    """``make`` of each item, concurrently. Results and faults of the program are in the order of ``over``.
 
-    If plays fail, raises the fault of the program that comes first in ``over``: not the one that happened first, so
-    that a verdict does not depend on timing. A fault of the host goes before any of the program's.
+    Raises whatever else goes wrong, such as a fault of the host.
     """
     free = asyncio.Semaphore(MAX_PLAYS_AT_ONCE)
 
-    async def run(item: A) -> T:
+    async def run(item: A) -> T | PlayFault:
         async with free:
-            return await make(item)
+            try:
+                return await make(item)
+            except PlayFault as fault:
+                return fault
 
-    results = await asyncio.gather(*(run(item) for item in over), return_exceptions=True)
-    failures = [result for result in results if isinstance(result, BaseException)]
-    if failures:
-        raise next((failure for failure in failures if not isinstance(failure, PlayFault)), failures[0])
-    return [result for result in results if not isinstance(result, BaseException)]
+    tasks = [asyncio.ensure_future(run(item)) for item in over]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def together(make: Callable[[A], Awaitable[T]], over: Sequence[A]) -> list[T]:
+    """As `attempt`, but raises the fault that comes first in ``over``.
+
+    Not the one that happened first: a verdict must not depend on timing.
+    """
+    return working(await attempt(make, over))
+
+
+def working(results: Sequence[T | PlayFault]) -> list[T]:
+    """``results`` if none is a fault. Raises the first fault."""
+    made: list[T] = []
+    for result in results:
+        if isinstance(result, PlayFault):
+            raise result
+        made.append(result)
+    return made
 
 
 def scripted(actions: Sequence[str]) -> Choose:

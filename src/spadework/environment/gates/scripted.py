@@ -64,7 +64,8 @@ def random_agent(rng: np.random.Generator) -> Choose:
     """Draws words, numbers and suggested commands from the first and the latest observation.
 
     Half of the actions follow a quoted command or a pattern such as `say WORD` where the text offers any, with its slot
-    filled at random; the rest are one or two words or numbers. Numbers are drawn between the smallest and largest seen.
+    filled at random; the rest are one or two words or numbers. Half of the
+    numbers are drawn between the smallest and the largest seen.
     """
 
     def choose(transcript: Transcript) -> str:
@@ -74,6 +75,15 @@ def random_agent(rng: np.random.Generator) -> Choose:
             return _SLOT.sub(lambda _: offers.token(rng), command)
         count = 1 if rng.random() < 0.5 else 2
         return " ".join(offers.token(rng) for _ in range(count))
+
+    return choose
+
+
+def guesser(rng: np.random.Generator, command: str, options: Sequence[str]) -> Choose:
+    """Puts one of ``options`` in the place of `{}` in ``command``, again and again."""
+
+    def choose(transcript: Transcript) -> str:
+        return command.replace("{}", options[int(rng.integers(len(options)))])
 
     return choose
 
@@ -103,7 +113,7 @@ class _Offers:
         kinds = len(self.words) + len(self.numbers)
         if self.numbers and (rng.random() < 0.25 or rng.integers(kinds) < len(self.numbers)):
             low, high = min(self.numbers), max(self.numbers)
-            if high - low <= _MAX_SPAN:
+            if high - low <= _MAX_SPAN and rng.random() < 0.5:
                 return str(int(rng.integers(low, high + 1)))
             return str(self.numbers[int(rng.integers(len(self.numbers)))])
         word: str = self.words[int(rng.integers(len(self.words)))]

@@ -6,43 +6,52 @@ Three checks, all on `solution()` and real plays; without a solution the gate ha
    places of the first observation (`leaks`). If the last action alone wins, its argument alone is looked at.
 2. *Error texts.* The answer to a meaningless action, or to the last action of another seed's solution, must not hold
    the argument of the last action at a fixed place while the episode goes on and that action still wins.
-3. *Learnable.* Two seeds that begin with the same observation and need different actions must differ in what some
-   action shows before the end. Tried are both solutions, what the observation suggests, and random plays.
+3. *Learnable.* Where seeds begin with the same observation and need different actions, some action must show a
+   difference between some of them before the end. Tried are all their solutions, numbers between theirs, what the
+   observation suggests, and random plays.
 
-A suspicion under 1 or 2 is confirmed on more seeds. Not caught: a secret that is random on top of different first
+A suspicion is confirmed on more seeds. Not caught: a secret that is random on top of different first
 observations and never shown, and whatever `leaks` does not catch.
 """
 
 from __future__ import annotations
 
-from itertools import combinations
+import re
+from collections.abc import Sequence
+from itertools import combinations, pairwise, zip_longest
 
 from spadework.environment.gates.leaks import arguments, leaks, tokens
 from spadework.environment.gates.plays import GateFailed, Transcript, quote, scripted
 from spadework.environment.gates.results import JSONValue
 from spadework.environment.gates.trial import Trial
 
-MAX_PAIRS = 6
+MAX_SEEDS = 6
+"""Most seeds of one group that are compared with each other."""
 MAX_PROBES = 24
 RANDOM_PROBES = 4
 
 MEANINGLESS = ("", "zzz")
 
+_LAST_NUMBER = re.compile(r"(.*?)(\d{1,9})", re.DOTALL)
+
 
 async def secret(trial: Trial) -> dict[str, JSONValue]:
     """Raises GateFailed or PlayFault."""
-    if not trial.has_solution or not await trial.ask_solutions(trial.seeds):
+    if not await trial.knows_solutions(trial.seeds):
         return {"checked": False}
     if await _opening_leaks(trial, trial.seeds) and await _opening_leaks(trial, trial.confirming_seeds):
         raise GateFailed(await _opening_reason(trial))
     for name in ("meaningless", "wrong"):
         if await _answer_leaks(trial, trial.seeds, name) and await _answer_leaks(trial, trial.confirming_seeds, name):
             raise GateFailed(await _answer_reason(trial, name))
-    pairs = await _pairs_to_tell_apart(trial)
-    for left, right in pairs:
-        if not await _told_apart(trial, left, right):
-            raise GateFailed(_hidden_reason(left, right))
-    return {"checked": True, "pairs_told_apart": len(pairs)}
+    groups = await _alike(trial, trial.seeds)
+    for group in groups:
+        if not await _told_apart(trial, group):
+            more = [*trial.seeds, *trial.confirming_seeds]
+            wider = [other for other in await _alike(trial, more) if group[0] in other]
+            if not await _told_apart(trial, wider[0][:MAX_SEEDS]):
+                raise GateFailed(_hidden_reason(group))
+    return {"checked": True, "alike_at_first": sum(len(group) for group in groups)}
 
 
 async def _opening_leaks(trial: Trial, seeds: tuple[int, ...]) -> bool:
@@ -92,25 +101,23 @@ async def _uninformed(trial: Trial, seeds: tuple[int, ...], name: str) -> list[l
     return []
 
 
-async def _pairs_to_tell_apart(trial: Trial) -> list[tuple[Transcript, Transcript]]:
-    """Solved plays that begin alike and then need different actions, one pair for each two different solutions."""
-    found: dict[frozenset[tuple[str, ...]], tuple[Transcript, Transcript]] = {}
-    for left, right in combinations(await trial.solved(trial.seeds), 2):
-        if left.first_observation == right.first_observation and left.actions != right.actions:
-            found.setdefault(frozenset((left.actions, right.actions)), (left, right))
-    return list(found.values())[:MAX_PAIRS]
+async def _alike(trial: Trial, seeds: Sequence[int]) -> list[list[Transcript]]:
+    """Solved plays that begin with the same observation but not all go on with the same actions."""
+    groups: dict[str, list[Transcript]] = {}
+    for transcript in await trial.solved(seeds):
+        groups.setdefault(transcript.first_observation, []).append(transcript)
+    return [group for group in groups.values() if len({transcript.actions for transcript in group}) > 1]
 
 
-async def _told_apart(trial: Trial, left: Transcript, right: Transcript) -> bool:
-    if shows_difference(left, right):
-        return True
-    cross = await trial.play([(right.seed, scripted(left.actions)), (left.seed, scripted(right.actions))])
-    if shows_difference(left, cross[0]) or shows_difference(cross[1], right):
-        return True
-    for probes in (_suggested(left), await _random_actions(trial, left)):
-        plays = await trial.play([(side.seed, scripted(actions)) for actions in probes for side in (left, right)])
-        if any(shows_difference(plays[i], plays[i + 1]) for i in range(0, len(plays), 2)):
-            return True
+async def _told_apart(trial: Trial, group: Sequence[Transcript]) -> bool:
+    """Whether some action tells some two of the group apart."""
+    seeds = [transcript.seed for transcript in group]
+    sources = (_solutions_of(group), _in_between(group), _suggested(group[0]), await _random_actions(trial, group[0]))
+    for scripts in sources:
+        plays = await trial.play([(seed, scripted(actions)) for actions in scripts for seed in seeds])
+        for start in range(0, len(plays), len(seeds)):
+            if any(shows_difference(*pair) for pair in combinations(plays[start : start + len(seeds)], 2)):
+                return True
     return False
 
 
@@ -124,6 +131,19 @@ def shows_difference(left: Transcript, right: Transcript) -> bool:
     return False
 
 
+def _solutions_of(group: Sequence[Transcript]) -> list[tuple[str, ...]]:
+    return list(dict.fromkeys(transcript.actions for transcript in group))[:MAX_SEEDS]
+
+
+def _in_between(group: Sequence[Transcript]) -> list[tuple[str, ...]]:
+    """If the first different actions end in whole numbers: the same with numbers between them, for searches."""
+    turn = _first_different_turn(group)
+    numbered = [_LAST_NUMBER.fullmatch(side.actions[turn]) for side in group if turn < len(side.actions)]
+    found = sorted((int(match[2]), match[1]) for match in numbered if match)
+    middles = [(f"{verb}{(low + high) // 2}") for (low, verb), (high, _) in pairwise(found) if high - low > 1]
+    return [(*group[0].actions[:turn], middle) for middle in middles]
+
+
 def _suggested(transcript: Transcript) -> list[tuple[str, ...]]:
     """Single actions: each word of the first observation, alone and after the first word of the winning actions."""
     words = [word for word in dict.fromkeys(tokens(transcript.first_observation)) if word.isalnum()]
@@ -135,8 +155,12 @@ def _suggested(transcript: Transcript) -> list[tuple[str, ...]]:
 
 async def _random_actions(trial: Trial, transcript: Transcript) -> list[tuple[str, ...]]:
     assert transcript.seed is not None
-    plays = await trial.random_plays([transcript.seed], RANDOM_PROBES)
-    return [play.actions for play in plays.values()]
+    return [play.actions for play in await trial.random_plays([transcript.seed], RANDOM_PROBES)]
+
+
+def _first_different_turn(group: Sequence[Transcript]) -> int:
+    columns = zip_longest(*(transcript.actions for transcript in group))
+    return next(turn for turn, column in enumerate(columns) if len(set(column)) > 1)
 
 
 async def _opening_reason(trial: Trial) -> str:
@@ -155,15 +179,14 @@ async def _answer_reason(trial: Trial, name: str) -> str:
     )
 
 
-def _hidden_reason(left: Transcript, right: Transcript) -> str:
-    turn = next(
-        (i for i, (a, b) in enumerate(zip(left.actions, right.actions, strict=False)) if a != b),
-        min(len(left.actions), len(right.actions)),
-    )
-    needed = " and ".join(
-        quote(side.actions[turn]) if turn < len(side.actions) else "nothing more" for side in (left, right)
-    )
+def _hidden_reason(group: Sequence[Transcript]) -> str:
+    turn = _first_different_turn(group)
+    needed: dict[str, int | None] = {}
+    for side in group:
+        needed.setdefault(quote(side.actions[turn]) if turn < len(side.actions) else "nothing more", side.seed)
+    (left, left_seed), (right, right_seed) = list(needed.items())[:2]
     return (
-        f"seeds {left.seed} and {right.seed} show the same but need {needed} at turn {turn + 1}, and no action tried "
-        "tells them apart before the end; some action must reveal what decides"
+        f"seeds {left_seed} and {right_seed} begin with the same observation but need {left} and {right} at turn "
+        f"{turn + 1}, and no action that was tried tells instances apart before the end; some action must reveal what "
+        "decides"
     )

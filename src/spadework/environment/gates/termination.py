@@ -13,7 +13,7 @@ from spadework.environment.gates.trial import Trial, require
 async def termination(trial: Trial) -> dict[str, JSONValue]:
     """Raises GateFailed or PlayFault."""
     junk = [*JUNK]
-    if trial.has_solution and await trial.ask_solutions(trial.seeds):
+    if await trial.knows_solutions(trial.seeds):
         junk += malformed([action for solution in await trial.solutions(trial.seeds) for action in solution])
     count = len(trial.seeds)
     shares = [(seed, junk[index::count]) for index, seed in enumerate(trial.seeds)]
@@ -22,7 +22,7 @@ async def termination(trial: Trial) -> dict[str, JSONValue]:
     empty_plays = await trial.play([(seed, repeated(("",))) for seed in trial.seeds])
     named = [
         *(("junk actions", transcript) for plays in junk_plays for transcript in plays),
-        *(("random actions", transcript) for transcript in random_plays.values()),
+        *(("random actions", transcript) for transcript in random_plays),
         *(("empty actions", transcript) for transcript in empty_plays),
     ]
     for name, transcript in named:

@@ -13,13 +13,16 @@ from spadework.environment.gates.plays import (
     PlayFault,
     Transcript,
     ask_solution,
+    attempt,
     play_out,
     scripted,
-    together,
+    working,
 )
 from spadework.environment.gates.scripted import random_agent
 from spadework.environment.program import Program
 from spadework.seeding import derive_seed, generator
+
+SeededAgent = tuple[int | None, Choose]
 
 CONFIRMING_SEEDS = 8
 """More seeds that a suspicion is tried on before it becomes a verdict."""
@@ -32,7 +35,11 @@ def gate_seed(run_seed: int, index: int) -> int:
 
 @dataclass
 class Trial:
-    """Plays of one opened program. Every method may raise PlayFault."""
+    """Plays of one opened program.
+
+    Methods that return plays raise PlayFault if the program failed in one of them. Those named `try_…` return the fault
+    in its place: a gate that only compares leaves it to the gate whose business it is.
+    """
 
     program: Program
     opened: OpenProgram
@@ -46,78 +53,81 @@ class Trial:
     transcripts: list[Transcript] = field(default_factory=list)
     """Every play so far."""
     _solutions: dict[int, tuple[str, ...] | PlayFault] = field(default_factory=dict)
-    _solved: dict[int, Transcript] = field(default_factory=dict)
-    _random: dict[tuple[int, int], Transcript] = field(default_factory=dict)
+    _solved: dict[int, Transcript | PlayFault] = field(default_factory=dict)
+    _random: dict[tuple[int, int], Transcript | PlayFault] = field(default_factory=dict)
 
     @property
     def confirming_seeds(self) -> tuple[int, ...]:
         first = len(self.seeds)
         return tuple(gate_seed(self.run_seed, index) for index in range(first, first + CONFIRMING_SEEDS))
 
-    async def play(self, plays: Sequence[tuple[int | None, Choose]]) -> list[Transcript]:
+    async def play(self, plays: Sequence[SeededAgent]) -> list[Transcript]:
         """Plays of (seed, agent) pairs, at once, in order."""
+        return working(await self.try_play(plays))
 
-        async def one(play: tuple[int | None, Choose]) -> Transcript:
+    async def try_play(self, plays: Sequence[SeededAgent]) -> list[Transcript | PlayFault]:
+        async def one(play: SeededAgent) -> Transcript:
             return await play_out(self.opened, *play, self.turn_limit)
 
-        made = await together(one, plays)
-        self.transcripts += made
+        made = await attempt(one, plays)
+        self.transcripts += [transcript for transcript in made if isinstance(transcript, Transcript)]
         return made
 
-    async def random_plays(self, seeds: Sequence[int], count: int) -> dict[tuple[int, int], Transcript]:
-        """``count`` plays per seed of the random agent, by (seed, number)."""
+    async def random_plays(self, seeds: Sequence[int], count: int) -> list[Transcript]:
+        """``count`` plays per seed of the random agent."""
+        return working(await self.try_random_plays(seeds, count))
+
+    async def try_random_plays(self, seeds: Sequence[int], count: int) -> list[Transcript | PlayFault]:
         wanted = [(seed, number) for seed in seeds for number in range(count)]
         missing = [key for key in wanted if key not in self._random]
-        made = await self.play(
+        made = await self.try_play(
             [
                 (seed, random_agent(generator(self.run_seed, "random-agent", self.program.id, seed, number)))
                 for seed, number in missing
             ]
         )
         self._random.update(zip(missing, made, strict=True))
-        return {key: self._random[key] for key in wanted}
+        return [self._random[key] for key in wanted]
 
-    async def solution(self, seed: int) -> tuple[str, ...]:
-        """The actions of `solution()` as the program would get them from an agent: unboxed and stripped."""
-        await self.ask_solutions([seed])
-        answer = self._solutions[seed]
-        if isinstance(answer, PlayFault):
-            raise answer
-        return answer
+    async def knows_solutions(self, seeds: Sequence[int]) -> bool:
+        """Whether `solution()` exists and answers on all ``seeds``."""
+        return self.has_solution and not any(
+            isinstance(answer, PlayFault) for answer in await self._ask_solutions(seeds)
+        )
 
     async def solutions(self, seeds: Sequence[int]) -> list[tuple[str, ...]]:
-        await self.ask_solutions(seeds)
-        return [await self.solution(seed) for seed in seeds]
-
-    async def ask_solutions(self, seeds: Sequence[int]) -> bool:
-        """Ask for solutions and keep answers and faults. Whether all of them were given."""
-
-        async def ask(seed: int) -> tuple[str, ...] | PlayFault:
-            try:
-                return tuple(_unboxed(action) for action in await ask_solution(self.opened, seed))
-            except PlayFault as fault:
-                return fault
-
-        missing = [seed for seed in dict.fromkeys(seeds) if seed not in self._solutions]
-        answers = await together(ask, missing)
-        self._solutions.update(zip(missing, answers, strict=True))
-        return all(isinstance(self._solutions[seed], tuple) for seed in seeds)
+        """The actions of `solution()` as the program would get them from an agent: unboxed and stripped."""
+        return working(await self._ask_solutions(seeds))
 
     async def solved(self, seeds: Sequence[int]) -> list[Transcript]:
         """The solution of each seed, played on its seed."""
+        return working(await self.try_solved(seeds))
+
+    async def try_solved(self, seeds: Sequence[int]) -> list[Transcript | PlayFault]:
         solutions = await self.solutions(seeds)
-        missing = [(seed, scripted(actions)) for seed, actions in zip(seeds, solutions, strict=True)]
-        missing = [(seed, choose) for seed, choose in missing if seed not in self._solved]
-        made = await self.play(missing)
-        self._solved.update((seed, made_one) for (seed, _), made_one in zip(missing, made, strict=True))
+        missing: list[SeededAgent] = [
+            (seed, scripted(actions))
+            for seed, actions in zip(seeds, solutions, strict=True)
+            if seed not in self._solved
+        ]
+        made = await self.try_play(missing)
+        self._solved.update((seed, play) for (seed, _), play in zip(missing, made, strict=True) if seed is not None)
         return [self._solved[seed] for seed in seeds]
+
+    async def _ask_solutions(self, seeds: Sequence[int]) -> list[tuple[str, ...] | PlayFault]:
+        async def ask(seed: int) -> tuple[str, ...]:
+            return tuple(_unboxed(action) for action in await ask_solution(self.opened, seed))
+
+        missing = [seed for seed in dict.fromkeys(seeds) if seed not in self._solutions]
+        self._solutions.update(zip(missing, await attempt(ask, missing), strict=True))
+        return [self._solutions[seed] for seed in seeds]
 
     async def win_reward(self) -> float:
         """The smallest reward of a winning solution, in (0, 1]; 1 where no solution is known to win."""
-        if not self.has_solution or not await self.ask_solutions(self.seeds):
+        if not await self.knows_solutions(self.seeds):
             return 1.0
-        rewards = [transcript.terminal_reward for transcript in await self.solved(self.seeds)]
-        return min([1.0, *(reward for reward in rewards if reward > 0)])
+        solved = [play for play in await self.try_solved(self.seeds) if isinstance(play, Transcript)]
+        return min([1.0, *(play.terminal_reward for play in solved if play.terminal_reward > 0)])
 
     async def wins(self, seed: int, transcript: Transcript) -> bool:
         """Whether ``transcript`` earned at its end what the solution earns on ``seed``, or more."""

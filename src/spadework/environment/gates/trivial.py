@@ -2,19 +2,21 @@
 
 Each scripted agent is scored by its mean terminal reward, as a share of what the solution earns. One that reaches the
 threshold plays on `CONFIRMING_SEEDS` more seeds, and the program is rejected if the mean over all plays is still at
-least one standard error above it: a fair game of three choices passes, one of two choices does not. Last, the
-solution of one seed must not win on all others.
+least one standard error above it: a fair game of three choices passes, one of two choices does not.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Awaitable, Callable, Sequence
 
+from spadework.environment.gates.leaks import arguments, tokens
 from spadework.environment.gates.plays import Transcript, repeated, scripted
 from spadework.environment.gates.results import JSONValue
-from spadework.environment.gates.scripted import echo_last_line, echo_observation
-from spadework.environment.gates.trial import Trial, require
+from spadework.environment.gates.scripted import echo_last_line, echo_observation, guesser
+from spadework.environment.gates.trial import SeededAgent, Trial, require
+from spadework.seeding import generator
 
 Agent = Callable[[Sequence[int]], Awaitable[list[Transcript]]]
 """Plays of a scripted agent on the given seeds."""
@@ -26,20 +28,21 @@ async def not_trivial(trial: Trial, threshold: float, random_plays: int) -> dict
     returns: dict[str, JSONValue] = {}
     for name, agent in (await _agents(trial, random_plays)).items():
         scores = _scores(await agent(trial.seeds), win)
-        if _mean(scores) >= threshold:
+        if scores and _mean(scores) >= threshold:
             scores += _scores(await agent(trial.confirming_seeds), win)
             require(
                 _mean(scores) < threshold or _mean(scores) - _standard_error(scores) < threshold,
                 f"an agent that {name} earns {_mean(scores):.2f} of the winning reward on average over {len(scores)} "
                 f"plays; an agent that knows nothing must stay under {threshold:g}",
             )
-        returns[name] = round(_mean(scores), 4)
+        if scores:
+            returns[name] = round(_mean(scores), 4)
     return {"returns": returns}
 
 
 async def _agents(trial: Trial, random_plays: int) -> dict[str, Agent]:
     async def random(seeds: Sequence[int]) -> list[Transcript]:
-        return [*(await trial.random_plays(seeds, random_plays)).values()]
+        return await trial.random_plays(seeds, random_plays)
 
     async def empty(seeds: Sequence[int]) -> list[Transcript]:
         return await trial.play([(seed, repeated(("",))) for seed in seeds])
@@ -68,6 +71,14 @@ async def _agents(trial: Trial, random_plays: int) -> dict[str, Agent]:
         ]
         return await trial.play(plays)
 
+    async def guessing(seeds: Sequence[int]) -> list[Transcript]:
+        plays: list[SeededAgent] = []
+        for seed, (command, options) in zip(seeds, await _choices(trial, seeds), strict=True):
+            for number in range(random_plays if options else 0):
+                rng = generator(trial.run_seed, "guessing-agent", trial.program.id, seed, number)
+                plays.append((seed, guesser(rng, command, options)))
+        return await trial.play(plays)
+
     agents: dict[str, Agent] = {
         "says nothing": empty,
         "always says 1": one,
@@ -75,10 +86,34 @@ async def _agents(trial: Trial, random_plays: int) -> dict[str, Agent]:
         "repeats the last line of the observation": echo_line,
         "acts at random": random,
     }
-    if trial.has_solution and await trial.ask_solutions([*trial.seeds]):
+    if await trial.knows_solutions(trial.seeds):
         agents["repeats what wins on another seed"] = constant
         agents["plays the solution of another seed"] = borrowed
+        agents["guesses among what it is shown"] = guessing
     return agents
+
+
+async def _choices(trial: Trial, seeds: Sequence[int]) -> list[tuple[str, tuple[str, ...]]]:
+    """For each seed the last action of its solution, with `{}` for its argument, and what may take its place.
+
+    That is what only this seed's first observation shows: numbers if the argument is a number, else words. Nothing may
+    take the place of arguments of several words, and a single option is no guess: `secret` deals with that.
+    """
+    solved = [play for play in await trial.try_solved(seeds) if isinstance(play, Transcript)]
+    if len(solved) < len(seeds):
+        return [("", ())] * len(seeds)
+    last = [transcript.actions[-1] if transcript.steps else "" for transcript in solved]
+    shown = [tokens(transcript.first_observation) for transcript in solved]
+    everywhere = set.intersection(*(set(words) for words in shown))
+    choices: list[tuple[str, tuple[str, ...]]] = []
+    for action, span, words in zip(last, arguments(last) or [()] * len(last), shown, strict=True):
+        argument = span[0] if len(span) == 1 else ""
+        place = re.search(rf"(?<!\w){re.escape(argument)}(?!\w)", action, re.IGNORECASE) if argument else None
+        own = [word for word in dict.fromkeys(words) if word not in everywhere and word.isalnum()]
+        options = tuple(word for word in own if word.isdecimal() == argument.isdecimal())
+        command = f"{action[: place.start()]}{{}}{action[place.end() :]}" if place else ""
+        choices.append((command, options if command and len(options) > 1 else ()))
+    return choices
 
 
 def _others(seeds: Sequence[int]) -> list[int]:
