@@ -143,7 +143,7 @@ class Pool(PoolReader):
         self._connection.executemany(
             "INSERT INTO gate VALUES (?, ?, ?, ?, ?, ?, ?)",
             [
-                (row, number, v.gate, int(v.passed), printable(v.reason), v.seconds, pack_json(v.details))
+                (row, number, str(v.gate), int(v.passed), printable(v.reason), v.seconds, pack_json(v.details))
                 for number, v in enumerate(attempt.gates)
             ],
         )

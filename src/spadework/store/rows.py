@@ -117,10 +117,10 @@ def attempt_row(record: AttemptRecord) -> Row:
         record.prompt_tokens,
         record.reply_tokens,
         pack_text(record.reply),
-        record.status,
+        str(record.status),
         printable(record.reason),
         record.environment_id,
-        record.rejected_by,
+        None if record.rejected_by is None else str(record.rejected_by),
     )
 
 
