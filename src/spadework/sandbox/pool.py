@@ -81,7 +81,7 @@ class Sandbox:
                 f"the source has {len(source)} characters; at most {self.limits.max_source_chars} are accepted",
             )
         digest = hashlib.sha256(source.encode("utf-8", "surrogatepass")).digest()
-        record = self._records.setdefault(digest, Record())
+        record = self._records.get(digest) or Record(lambda culprit: self._records.__setitem__(digest, culprit))
         program = Program(source, self.limits, record, self._start_worker)
         program.require_usable()
         await program.load()
@@ -116,6 +116,8 @@ class Sandbox:
                 self._require_isolation(worker)
                 return worker
             reason = answer.reason
+            if answer.kind is FaultKind.MEMORY:
+                reason = f"sandbox.memory_mb = {self.limits.memory_mb} is too little for the modules of the program"
         raise InfrastructureFault(f"a sandbox process could not be set up: {reason}")
 
     def _require_isolation(self, worker: WorkerProcess) -> None:

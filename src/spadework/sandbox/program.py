@@ -26,8 +26,12 @@ class ProgramInfo:
 
 @dataclass
 class Record:
-    """How often the processes of one source had to be ended, and why the last time."""
+    """How often the processes of one source had to be ended, and why the last time.
 
+    ``keep`` is called at each count, so that only culprits are remembered after they are closed.
+    """
+
+    keep: Callable[[Record], object]
     kills: int = 0
     kind: FaultKind = FaultKind.EXIT
     reason: str = ""
@@ -144,5 +148,7 @@ class Program:
         return worker
 
     def _count(self, kind: FaultKind, reason: str) -> None:
-        self._record.kills += 1
-        self._record.kind, self._record.reason = kind, reason
+        record = self._record
+        record.kills += 1
+        record.kind, record.reason = kind, reason
+        record.keep(record)

@@ -23,6 +23,7 @@ from spadework.sandbox.outcomes import InfrastructureFault
 from spadework.sandbox.worker import WorkerProcess
 
 START_TIMEOUT_S = 60.0
+SPAWN_TIMEOUT_S = 30.0
 END_TIMEOUT_S = 2.0
 POLL_S = 0.005
 FORKS_AT_ONCE = 32
@@ -131,7 +132,12 @@ class Template:
                 socket.send_fds(self._control, [MESSAGE.pack(SPAWN, number, 0)], [theirs.fileno()])
             except OSError:
                 self._lost()
-        if not await done:
+        try:
+            forked = await asyncio.wait_for(done, SPAWN_TIMEOUT_S)
+        except TimeoutError:
+            self._lost()
+            forked = False
+        if not forked:
             worker.end_without_process()
             raise InfrastructureFault("the sandbox could not fork a worker")
         return worker

@@ -36,7 +36,7 @@ UNAVAILABLE = frozenset(
 
 OWN = ("spadework", "msgpack")
 
-IMPORTS = re.compile(r"(?:\bfrom\s+([\w.]+)\s+)?\bimport\s+(\([^)]*\)|[^\n;#]+)")
+IMPORTS = re.compile(r"(?:\bfrom\s+([\w.]+)\s+)?\bimport\s+(\([^)]{0,4000}\)|[^\n;#]+)")
 NAME = re.compile(r"[A-Za-z_][\w.]*")
 
 
@@ -73,7 +73,7 @@ def import_standard_modules(source: str) -> None:
         for name in [package] if package else NAME.findall(names):
             if name.partition(".")[0] not in sys.stdlib_module_names - UNAVAILABLE:
                 continue
-            with contextlib.suppress(ImportError):  # the program meets the same error where it imports it
+            with contextlib.suppress(ImportError, ValueError):  # the program meets the same error where it imports it
                 module = importlib.import_module(name)
                 for part in NAME.findall(names) if package and hasattr(module, "__path__") else ():
                     with contextlib.suppress(ImportError):  # most often an attribute and not a module
