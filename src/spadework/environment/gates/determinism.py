@@ -107,7 +107,10 @@ async def _distinct_instances(trial: Trial) -> int:
     shown = {(start.first_observation, solution) for start, solution in zip(starts, solutions, strict=True)}
     if len(shown) > 1:
         return len(shown)
-    (sample,) = await trial.try_random_plays(trial.seeds[:1], 1)
-    actions = [*solutions[0], *(sample.actions if isinstance(sample, Transcript) else ())]
-    plays = await trial.try_play([(seed, scripted(actions)) for seed in trial.seeds])
-    return len({play.steps for play in plays if isinstance(play, Transcript)})
+    samples = [play for play in await trial.try_random_plays(trial.seeds, 1) if isinstance(play, Transcript)]
+    scripts = [solutions[0], *(sample.actions for sample in samples)]
+    distinct = 1
+    for actions in scripts:
+        plays = await trial.try_play([(seed, scripted(actions)) for seed in trial.seeds])
+        distinct = max(distinct, len({play.steps for play in plays if isinstance(play, Transcript)}))
+    return distinct

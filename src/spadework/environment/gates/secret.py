@@ -110,15 +110,28 @@ async def _alike(trial: Trial, seeds: Sequence[int]) -> list[list[Transcript]]:
 
 
 async def _told_apart(trial: Trial, group: Sequence[Transcript]) -> bool:
-    """Whether some action tells some two of the group apart."""
-    seeds = [transcript.seed for transcript in group]
-    sources = (_solutions_of(group), _in_between(group), _suggested(group[0]), await _random_actions(trial, group[0]))
-    for scripts in sources:
-        plays = await trial.play([(seed, scripted(actions)) for actions in scripts for seed in seeds])
-        for start in range(0, len(plays), len(seeds)):
-            if any(shows_difference(*pair) for pair in combinations(plays[start : start + len(seeds)], 2)):
-                return True
+    """Whether some action tells some two of the group apart, or each solution wins on every seed of it."""
+    crossed = await _on_each(trial, group, _solutions_of(group))
+    if all([await trial.wins(play.seed, play) for plays in crossed for play in plays if play.seed is not None]):
+        return True
+    if _some_difference(crossed):
+        return True
+    for scripts in (_in_between(group), _suggested(group[0]), await _random_actions(trial, group[0])):
+        if _some_difference(await _on_each(trial, group, scripts)):
+            return True
     return False
+
+
+async def _on_each(
+    trial: Trial, group: Sequence[Transcript], scripts: Sequence[tuple[str, ...]]
+) -> list[list[Transcript]]:
+    """Each script, played on the seed of each of the group."""
+    plays = await trial.play([(side.seed, scripted(actions)) for actions in scripts for side in group])
+    return [plays[start : start + len(group)] for start in range(0, len(plays), len(group))]
+
+
+def _some_difference(rows: Sequence[Sequence[Transcript]]) -> bool:
+    return any(shows_difference(*pair) for plays in rows for pair in combinations(plays, 2))
 
 
 def shows_difference(left: Transcript, right: Transcript) -> bool:
