@@ -78,7 +78,9 @@ def design(
 
     async def main() -> RoundDesigns:
         async with Sandbox() as sandbox:
-            admission = Admission(sandbox, GatesConfig(seeds=2, random_plays=2), pool or MemoryNoveltyIndex(), run_seed=5, max_turns=25)
+            admission = Admission(
+                sandbox, GatesConfig(random_plays=2), pool or MemoryNoveltyIndex(), run_seed=5, max_turns=25
+            )
             opens = sandbox.open
             faults = iter(range(break_host))
 

@@ -12,7 +12,7 @@ Images and tool schemas are not rendered.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -30,6 +30,9 @@ _SYSTEM_OPENING = (Message("system", "Be brief."), *_OPENING)
 _REPLIES = ("red", "Blue, I think:\n\n  azure {x}")
 _THINKING_REPLIES = tuple(f"<think>\nWhich one?\n</think>\n\n{reply}" for reply in _REPLIES)
 _QUESTIONS = ("Another one?", '\n 42 <b>\\boxed{7}</b>\n\nAnd "one" more: é✓')
+
+
+_CONTENTS = ("", "x", "7", " two\n", "\nthree", "\n\n", "!?", "<b> </b>", "é✓", "{'a': [1]}\t", *_QUESTIONS)
 
 
 class Tokenizer(Protocol):
@@ -72,13 +75,16 @@ class Rendering:
         self._takes_system = self._accepts_system()
         marks = {*self._render(_SYSTEM_OPENING if self._takes_system else _OPENING), *full, *known}
         self._turn_marks = tuple(token for token, ids in specials.items() if ids <= marks)
+        self._opening_frame = self._frame(lambda message: self._render([message]))
+        self._delta_frame = self._frame(lambda message: self._rendered_delta([message]))
 
     def first_prompt(self, messages: Sequence[Message]) -> Ids:
         """The ids of ``messages`` and of the header that opens the reply.
 
         Raises RenderingRefused if the template cannot express them (some know no system role).
         """
-        return self._render([self._without_turn_marks(message) for message in messages])
+        cleaned = [self._without_turn_marks(message) for message in messages]
+        return self._framed(self._opening_frame, cleaned) or self._render(cleaned)
 
     def next_prompt(self, prompt_ids: Sequence[int], sampled_ids: Sequence[int], new: Sequence[Message]) -> Ids:
         """``prompt_ids`` + ``sampled_ids`` + the delta of ``new``; the work is linear in ``new``.
@@ -125,6 +131,25 @@ class Rendering:
                     raise RenderingRefused(_rewrites(self.name, f"{question!r} changes what stands before it"))
 
     def _delta(self, new: Sequence[Message]) -> Ids:
+        return self._framed(self._delta_frame, new) or self._rendered_delta(new)
+
+    def _frame(self, render: Callable[[Message], Ids]) -> tuple[str, str] | None:
+        """The text that ``render`` puts around one user message, if tokenising it with the message gives equal ids.
+
+        A shortcut of one tokeniser call in place of a full render; it is only taken if it holds for every probe.
+        """
+        before, _, after = self.decode(render(_OPENING[0])).partition(_OPENING[0].content)
+        holds = all(
+            tuple(self._encode(before + content + after)) == render(Message("user", content)) for content in _CONTENTS
+        )
+        return (before, after) if holds else None
+
+    def _framed(self, frame: tuple[str, str] | None, messages: Sequence[Message]) -> Ids | None:
+        if frame is None or len(messages) != 1 or messages[0].role != "user":
+            return None
+        return tuple(self._encode(frame[0] + messages[0].content + frame[1]))
+
+    def _rendered_delta(self, new: Sequence[Message]) -> Ids:
         """The ids between a finished reply and the next one: those after any finished reply, so after the probe's."""
         closed = (*self._prompt, *self._reply)
         bridge = self._renderer.bridge_to_next_turn(list(self._prompt), list(self._reply), _as_dicts(new))

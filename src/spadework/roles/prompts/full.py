@@ -87,6 +87,8 @@ no module-level `random` calls, no clock, no `hash()` of strings, no reliance on
 - `step` receives any text at all: empty, very long, wrongly spelled, in another alphabet, numbers out of range. \
 Answer what cannot be used with reward 0.0 and a short reminder of the valid commands; it still uses up a turn. Never \
 raise.
+- `solution()` returns what a careful player does: first the actions that find out what is hidden, then those that \
+use it.
 - Count turns in `step`. When `max_turns` is reached without an end, return `truncated=True`. `solution()` must win \
 well within `max_turns`, also when called right after `reset` on any seed.
 - `solution` is the method. Store nothing under that name.
