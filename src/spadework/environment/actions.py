@@ -87,10 +87,13 @@ def _whole(text: str) -> ParsedAction | NoAction:
 
 
 def _last_box(text: str) -> ParsedAction | NoAction:
+    first = text.find("\\boxed")
+    if first < 0:
+        return NoAction(NoActionReason.NO_BOX)
     open_braces: list[tuple[int, bool]] = []
     boxes_seen = False
     best_start, best_end = -1, -1
-    for match in _BRACES.finditer(text):
+    for match in _BRACES.finditer(text, first):
         if match[0] == "}":
             if not open_braces:
                 continue
