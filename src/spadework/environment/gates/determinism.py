@@ -102,9 +102,9 @@ def _apart(left: str, right: str) -> str:
 
 async def _distinct_instances(trial: Trial) -> int:
     """Different first observations and, where they are known, solutions; if all agree, different answers to actions."""
-    starts = await trial.play([(seed, scripted(())) for seed in trial.seeds])
+    starts = await trial.first_observations(trial.seeds)
     solutions = await trial.solutions(trial.seeds) if await trial.knows_solutions(trial.seeds) else [()] * len(starts)
-    shown = {(start.first_observation, solution) for start, solution in zip(starts, solutions, strict=True)}
+    shown = set(zip(starts, solutions, strict=True))
     if len(shown) > 1:
         return len(shown)
     samples = [play for play in await trial.try_random_plays(trial.seeds, 1) if isinstance(play, Transcript)]

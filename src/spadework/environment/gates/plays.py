@@ -9,9 +9,6 @@ from typing import Protocol, TypeVar
 
 from spadework.sandbox.outcomes import EnvironmentFault, Transition
 
-MAX_PLAYS_AT_ONCE = 32
-"""Below the number of plays that share a process, so that one program is checked in one process."""
-
 QUOTED_CHARS = 60
 
 A = TypeVar("A")
@@ -150,14 +147,12 @@ async def attempt(make: Callable[[A], Awaitable[T]], over: Sequence[A]) -> list[
 
     Raises whatever else goes wrong, such as a fault of the host.
     """
-    free = asyncio.Semaphore(MAX_PLAYS_AT_ONCE)
 
     async def run(item: A) -> T | PlayFault:
-        async with free:
-            try:
-                return await make(item)
-            except PlayFault as fault:
-                return fault
+        try:
+            return await make(item)
+        except PlayFault as fault:
+            return fault
 
     tasks = [asyncio.ensure_future(run(item)) for item in over]
     try:

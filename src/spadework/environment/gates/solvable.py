@@ -55,12 +55,15 @@ def _require_win(transcript: Transcript, solution: tuple[str, ...], trial: Trial
 
 
 def _require_best(solved: Transcript, trial: Trial) -> None:
-    for transcript in trial.transcripts:
-        if transcript.seed != solved.seed:
-            continue
-        for turn, step in enumerate(transcript.steps, 1):
-            require(
-                step.reward <= solved.terminal_reward + TOLERANCE,
-                f"on seed {solved.seed} action {quote(step.action)} at turn {turn} earns {step.reward:g}, more than "
-                f"the solution's {solved.terminal_reward:g}; winning must earn the largest reward",
-            )
+    steps = (
+        (-step.reward, turn, step.action)
+        for transcript in trial.transcripts
+        if transcript.seed == solved.seed
+        for turn, step in enumerate(transcript.steps, 1)
+    )
+    loss, turn, action = min(steps)
+    require(
+        -loss <= solved.terminal_reward + TOLERANCE,
+        f"on seed {solved.seed} action {quote(action)} at turn {turn} earns {-loss:g}, more than the solution's "
+        f"{solved.terminal_reward:g}; winning must earn the largest reward",
+    )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from spadework.environment.gates.plays import Choose, Transcript, quote, repeated, together
 from spadework.environment.gates.results import JSONValue
@@ -16,15 +17,15 @@ async def termination(trial: Trial) -> dict[str, JSONValue]:
     if await trial.knows_solutions(trial.seeds):
         junk += malformed([action for solution in await trial.solutions(trial.seeds) for action in solution])
     count = len(trial.seeds)
-    shares = [(seed, junk[index::count]) for index, seed in enumerate(trial.seeds)]
-    junk_plays = await together(lambda share: _say_all(trial, *share), shares)
-    random_plays = await trial.random_plays(trial.seeds, 1)
-    empty_plays = await trial.play([(seed, repeated(("",))) for seed in trial.seeds])
-    named = [
-        *(("junk actions", transcript) for plays in junk_plays for transcript in plays),
-        *(("random actions", transcript) for transcript in random_plays),
-        *(("empty actions", transcript) for transcript in empty_plays),
+    jobs: list[tuple[str, Callable[[], Awaitable[list[Transcript]]]]] = [
+        ("junk actions", partial(_say_all, trial, seed, junk[index::count])) for index, seed in enumerate(trial.seeds)
     ]
+    jobs += [
+        ("random actions", lambda: trial.random_plays(trial.seeds, 1)),
+        ("empty actions", lambda: trial.play([(seed, repeated(("",))) for seed in trial.seeds])),
+    ]
+    played = await together(lambda job: job[1](), jobs)
+    named = [(name, transcript) for (name, _), plays in zip(jobs, played, strict=True) for transcript in plays]
     for name, transcript in named:
         require(
             transcript.ended,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -23,6 +24,9 @@ from spadework.environment.program import Program
 from spadework.seeding import derive_seed, generator
 
 SeededAgent = tuple[int | None, Choose]
+
+MAX_PLAYS_AT_ONCE = 48
+"""Below the number of plays that share a process by default: one program is checked in one process."""
 
 CONFIRMING_SEEDS = 8
 """More seeds that a suspicion is tried on before it becomes a verdict."""
@@ -52,6 +56,7 @@ class Trial:
     has_solution: bool
     transcripts: list[Transcript] = field(default_factory=list)
     """Every play so far."""
+    _free: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_PLAYS_AT_ONCE))
     _solutions: dict[int, tuple[str, ...] | PlayFault] = field(default_factory=dict)
     _solved: dict[int, Transcript | PlayFault] = field(default_factory=dict)
     _random: dict[tuple[int, int], Transcript | PlayFault] = field(default_factory=dict)
@@ -67,11 +72,19 @@ class Trial:
 
     async def try_play(self, plays: Sequence[SeededAgent]) -> list[Transcript | PlayFault]:
         async def one(play: SeededAgent) -> Transcript:
-            return await play_out(self.opened, *play, self.turn_limit)
+            async with self._free:
+                return await play_out(self.opened, *play, self.turn_limit)
 
         made = await attempt(one, plays)
         self.transcripts += [transcript for transcript in made if isinstance(transcript, Transcript)]
         return made
+
+    async def first_observations(self, seeds: Sequence[int]) -> list[str]:
+        """What `reset` shows on each seed, from any play of it."""
+        shown = {play.seed: play.first_observation for play in self.transcripts}
+        made = await self.play([(seed, scripted(())) for seed in seeds if seed not in shown])
+        shown.update((play.seed, play.first_observation) for play in made)
+        return [shown[seed] for seed in seeds]
 
     async def random_plays(self, seeds: Sequence[int], count: int) -> list[Transcript]:
         """``count`` plays per seed of the random agent."""
@@ -116,7 +129,8 @@ class Trial:
 
     async def _ask_solutions(self, seeds: Sequence[int]) -> list[tuple[str, ...] | PlayFault]:
         async def ask(seed: int) -> tuple[str, ...]:
-            return tuple(_unboxed(action) for action in await ask_solution(self.opened, seed))
+            async with self._free:
+                return tuple(_unboxed(action) for action in await ask_solution(self.opened, seed))
 
         missing = [seed for seed in dict.fromkeys(seeds) if seed not in self._solutions]
         self._solutions.update(zip(missing, await attempt(ask, missing), strict=True))

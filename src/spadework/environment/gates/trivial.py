@@ -12,7 +12,7 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 
 from spadework.environment.gates.leaks import arguments, tokens
-from spadework.environment.gates.plays import Transcript, repeated, scripted
+from spadework.environment.gates.plays import Transcript, repeated, scripted, together
 from spadework.environment.gates.results import JSONValue
 from spadework.environment.gates.scripted import echo_last_line, echo_observation, guesser
 from spadework.environment.gates.trial import SeededAgent, Trial, require
@@ -26,8 +26,10 @@ async def not_trivial(trial: Trial, threshold: float, random_plays: int) -> dict
     """Raises GateFailed or PlayFault."""
     win = await trial.win_reward()
     returns: dict[str, JSONValue] = {}
-    for name, agent in (await _agents(trial, random_plays)).items():
-        scores = _scores(await agent(trial.seeds), win)
+    agents = await _agents(trial, random_plays)
+    played = await together(lambda agent: agent(trial.seeds), [*agents.values()])
+    for (name, agent), plays in zip(agents.items(), played, strict=True):
+        scores = _scores(plays, win)
         if scores and _mean(scores) >= threshold:
             scores += _scores(await agent(trial.confirming_seeds), win)
             require(
