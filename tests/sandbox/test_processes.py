@@ -165,6 +165,20 @@ def test_a_killed_template_is_replaced_and_plays_go_on(tripwire: str) -> None:
     assert children(os.getpid()) == []
 
 
+def test_a_template_killed_while_a_program_loads_is_the_hosts_fault() -> None:
+    async def run() -> None:
+        async with Sandbox() as sandbox:
+            opening = asyncio.ensure_future(sandbox.open("while True:\n    pass\n"))
+            await asyncio.sleep(0.3)
+            (template,) = [pid for pid in children(os.getpid()) if children(pid)]
+            os.kill(template, signal.SIGKILL)
+            with pytest.raises(InfrastructureFault, match="could not be loaded: the template process ended"):
+                await opening
+
+    asyncio.run(run())
+    assert children(os.getpid()) == []
+
+
 def test_a_template_that_keeps_dying_is_the_hosts_fault(tripwire: str) -> None:
     async def run() -> None:
         async with Sandbox() as sandbox:

@@ -105,7 +105,11 @@ class Sandbox:
         reason = ""
         for _ in range(WORKER_STARTS):
             template = await self._template(_extras_of(source))
-            worker = await template.spawn()
+            try:
+                worker = await template.spawn()
+            except InfrastructureFault as fault:
+                reason = str(fault)
+                continue  # the template has died unnoticed; the next turn starts another
             try:
                 answer = await worker.request("lock", 0, source, self.limits.load_timeout_s)
             except BaseException:

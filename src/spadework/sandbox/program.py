@@ -9,7 +9,7 @@ from types import TracebackType
 
 from spadework.sandbox import wire
 from spadework.sandbox.limits import Limits
-from spadework.sandbox.outcomes import EnvironmentFault, FaultKind
+from spadework.sandbox.outcomes import EnvironmentFault, FaultKind, InfrastructureFault
 from spadework.sandbox.play import Play
 from spadework.sandbox.worker import Lost, WorkerProcess
 
@@ -132,6 +132,8 @@ class Program:
         try:
             answer = await worker.request("load", 0, None, self.limits.load_timeout_s)
             if isinstance(answer, Lost):
+                if not answer.guilty:
+                    raise InfrastructureFault(f"the program could not be loaded: {answer.reason}")
                 raise EnvironmentFault(answer.kind, answer.reason)
             try:
                 if not answer.ok:
