@@ -6,10 +6,9 @@ from pathlib import Path
 import numpy as np
 import torch
 import transformers
-
 from tiny_models import VOCABULARY, open_tiny
 
-from spadework.engines.base import Sample, SamplingParams, StopReason
+from spadework.engines.base import Sample, SamplingParams
 from spadework.engines.local.engine import LocalEngine
 
 STOP = 1

@@ -68,7 +68,7 @@ def open_model(directory: Path, max_context_tokens: int) -> OpenedModel:
     Raises ModelUnusable naming what is missing, or what about the architecture does not fit.
     """
     from transformers import AutoConfig, AutoModelForCausalLM
-    from transformers.utils import logging
+    from transformers.utils.logging import disable_progress_bar
 
     if not directory.is_dir():
         raise ModelUnusable(f"model.path {directory} is not a directory; name one that holds a model")
@@ -78,7 +78,7 @@ def open_model(directory: Path, max_context_tokens: int) -> OpenedModel:
         raise ModelUnusable(f"{directory} has no weights (model.safetensors); copy them beside its config.json")
     tokenizer = _open_tokenizer(directory)
     register()
-    logging.disable_progress_bar()
+    disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         config = AutoConfig.from_pretrained(directory, local_files_only=True)
         network = AutoModelForCausalLM.from_pretrained(
