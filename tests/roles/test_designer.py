@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
@@ -19,27 +19,28 @@ from designer_replies import (
 )
 from scripted_engine import ScriptedEngine
 from small_tokenizers import CHATML, build_tokenizer
-from spadework.curriculum.memory import Memory
 
-from spadework.config import CorpusConfig, DesignerConfig, GatesConfig
-from spadework.curriculum.corpus import Corpus, CorpusCursor, open_corpus
+from spadework.config import CorpusConfig, DesignerConfig, GatesConfig, MemoryConfig
+from spadework.curriculum.corpus import CorpusCursor, open_corpus
 from spadework.engines.base import SamplingParams
 from spadework.environment.fingerprint import MemoryNoveltyIndex, fingerprint
 from spadework.environment.program import parse_program
 from spadework.roles.admission import Admission
 from spadework.roles.author import Author
 from spadework.roles.designer import RoundDesigns, design_round
-from spadework.roles.draft import Slot
+from spadework.roles.grounding import Grounding
 from spadework.roles.prompts import full
 from spadework.roles.rendering import open_rendering
 from spadework.sandbox import Sandbox
 from spadework.sandbox.outcomes import InfrastructureFault
 from spadework.seeding import derive_seed
+from spadework.store.pool import Pool
 
 RENDERING = open_rendering(build_tokenizer(CHATML), "local", thinking=False)
 CONFIG = DesignerConfig(max_tokens=2000, attempts=3, hint_max_tokens=300, hint_attempts=2)
-AUTHOR = Author(RENDERING, full, CONFIG, max_context_tokens=30_000, max_document_tokens=60, run_seed=5)
-SLOTS = [Slot(index, skill, Memory()) for index, skill in enumerate(("pattern recognition", "optimization"))]
+AUTHOR = Author(RENDERING, full, CONFIG, max_context_tokens=30_000, run_seed=5)
+MAX_DOCUMENT_TOKENS = 60
+SKILLS = ("pattern recognition", "optimization")
 NAMES = ("lamp", "gate", "boat", "drum", "kite", "well", "mask", "rope")
 
 Reply = Callable[[str, SamplingParams], str]
@@ -47,11 +48,13 @@ Reply = Callable[[str, SamplingParams], str]
 
 
 @pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+def grounding(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Grounding]:
     file = tmp_path_factory.mktemp("corpus") / "documents.jsonl"
     lines = [json.dumps({"title": name, "text": f"The {name} is kept in the harbour. " * 12}) for name in NAMES]
     file.write_text("\n".join(lines), encoding="utf-8")
-    return open_corpus(CorpusConfig(source=str(file)))
+    corpus = open_corpus(CorpusConfig(source=str(file)))
+    with Pool.open(file.parent / "pool.sqlite") as pool:
+        yield Grounding(corpus, pool, MemoryConfig(), MAX_DOCUMENT_TOKENS)
 
 
 def good_program(title: str) -> str:
@@ -67,20 +70,19 @@ def title_of(prompt: str) -> str:
 
 
 def design(
-    corpus: Corpus,
+    grounding: Grounding,
     reply: Reply,
     author: Author = AUTHOR,
-    pool: MemoryNoveltyIndex | None = None,
-    slots: list[Slot] = SLOTS,
+    known: MemoryNoveltyIndex | None = None,
+    skills: tuple[str, ...] = SKILLS,
     break_host: int = 0,
 ) -> tuple[RoundDesigns, ScriptedEngine]:
     engine = ScriptedEngine(RENDERING, lambda member, prompt, params: reply(prompt, params))
 
     async def main() -> RoundDesigns:
         async with Sandbox() as sandbox:
-            admission = Admission(
-                sandbox, GatesConfig(random_plays=2), pool or MemoryNoveltyIndex(), run_seed=5, max_turns=25
-            )
+            novelty = MemoryNoveltyIndex() if known is None else known
+            admission = Admission(sandbox, GatesConfig(random_plays=2), novelty, run_seed=5, max_turns=25)
             opens = sandbox.open
             faults = iter(range(break_host))
 
@@ -91,7 +93,14 @@ def design(
 
             sandbox.open = open_  # type: ignore[method-assign, assignment]
             return await design_round(
-                slots, corpus, CorpusCursor(), round=2, iteration=8, author=author, engine=engine, admission=admission
+                skills,
+                CorpusCursor(),
+                round=2,
+                iteration=8,
+                grounding=grounding,
+                author=author,
+                engine=engine,
+                admission=admission,
             )
 
     return asyncio.run(main()), engine
@@ -101,12 +110,12 @@ def statuses(designs: RoundDesigns) -> list[tuple[int, int, str]]:
     return [(a.record.attempt, a.record.slot, a.record.status) for a in designs.attempts]
 
 
-def test_every_slot_gets_a_checked_program_with_a_safe_hint(corpus: Corpus) -> None:
-    designs, engine = design(corpus, good)
+def test_every_slot_gets_a_checked_program_with_a_safe_hint(grounding: Grounding) -> None:
+    designs, engine = design(grounding, good)
     assert statuses(designs) == [(0, 0, "accepted"), (0, 1, "accepted")]
     assert designs.empty_slots == ()
     for slot, design_ in enumerate(designs.designs):
-        assert (design_.slot, design_.skill) == (slot, SLOTS[slot].skill)
+        assert (design_.slot, design_.skill) == (slot, SKILLS[slot])
         assert design_.report.passed
         assert [result.gate.value for result in design_.report.results][-2:] == ["novel", "hint-safe"]
         assert design_.hint == "Split what is left into halves and watch what comes back."
@@ -116,8 +125,8 @@ def test_every_slot_gets_a_checked_program_with_a_safe_hint(corpus: Corpus) -> N
     assert engine.seeds[2:] == [derive_seed(5, "hint", 2, slot, 0, 0) for slot in (0, 1)]
 
 
-def test_a_completion_is_the_prompt_and_the_sampled_reply_with_its_logprobs(corpus: Corpus) -> None:
-    designs, engine = design(corpus, good)
+def test_a_completion_is_the_prompt_and_the_sampled_reply_with_its_logprobs(grounding: Grounding) -> None:
+    designs, engine = design(grounding, good)
     for (_, prompt_ids), attempt in zip(engine.prompts, designs.attempts, strict=False):
         completion = attempt.completion
         assert completion is not None
@@ -142,10 +151,12 @@ def test_a_completion_is_the_prompt_and_the_sampled_reply_with_its_logprobs(corp
     ],
 )
 def test_a_rejected_attempt_is_named_kept_for_training_and_followed_by_one_with_a_new_document(
-    corpus: Corpus, bad_reply: str, status: str, reason: str
+    grounding: Grounding, bad_reply: str, status: str, reason: str
 ) -> None:
     first_seed = derive_seed(5, "designer", 2, 0, 0, 0)
-    designs, _ = design(corpus, lambda prompt, params: bad_reply if params.seed == first_seed else good(prompt, params))
+    designs, _ = design(
+        grounding, lambda prompt, params: bad_reply if params.seed == first_seed else good(prompt, params)
+    )
     assert statuses(designs) == [(0, 0, status), (0, 1, "accepted"), (1, 0, "accepted")]
     rejected = designs.attempts[0]
     assert reason in rejected.record.reason
@@ -158,8 +169,8 @@ def test_a_rejected_attempt_is_named_kept_for_training_and_followed_by_one_with_
     assert [design_.slot for design_ in designs.designs] == [0, 1]
 
 
-def test_slots_that_no_attempt_fills_are_counted_and_not_asked_again(corpus: Corpus) -> None:
-    designs, engine = design(corpus, lambda prompt, params: "No.")
+def test_slots_that_no_attempt_fills_are_counted_and_not_asked_again(grounding: Grounding) -> None:
+    designs, engine = design(grounding, lambda prompt, params: "No.")
     assert designs.designs == ()
     assert designs.empty_slots == (0, 1)
     assert len(engine.prompts) == 2 * CONFIG.attempts
@@ -167,31 +178,31 @@ def test_slots_that_no_attempt_fills_are_counted_and_not_asked_again(corpus: Cor
     assert Counter(status for _, _, status in statuses(designs)) == {"parse": 6}
 
 
-def test_of_two_twins_the_lower_slot_is_novel(corpus: Corpus) -> None:
+def test_of_two_twins_the_lower_slot_is_novel(grounding: Grounding) -> None:
     def twins(prompt: str, params: SamplingParams) -> str:
         first_wave = params.seed in {derive_seed(5, "designer", 2, slot, 0, 0) for slot in (0, 1)}
         return fenced(good_program("lamp")) if first_wave else good(prompt, params)
 
-    designs, _ = design(corpus, twins)
+    designs, _ = design(grounding, twins)
     assert statuses(designs)[:2] == [(0, 0, "accepted"), (0, 1, "novel")]
     assert designs.attempts[0].record.environment_id in designs.attempts[1].record.reason
 
 
-def test_a_program_of_the_pool_is_not_novel(corpus: Corpus) -> None:
-    pool = MemoryNoveltyIndex()
+def test_a_program_of_the_pool_is_not_novel(grounding: Grounding) -> None:
+    index = MemoryNoveltyIndex()
     for name in NAMES:
         known = parse_program(good_program(name), 60_000)
         mark = fingerprint(known.source)
-        pool.add(known.id, mark.digest, mark.shingles)
-    designs, _ = design(corpus, good, pool=pool)
+        index.add(known.id, mark.digest, mark.shingles)
+    designs, _ = design(grounding, good, known=index)
     assert {status for _, _, status in statuses(designs)} == {"novel"}
-    assert len(pool) == len(NAMES)
+    assert len(index) == len(NAMES)
 
 
-def test_an_unsafe_hint_is_written_again_and_the_tries_are_kept(corpus: Corpus) -> None:
+def test_an_unsafe_hint_is_written_again_and_the_tries_are_kept(grounding: Grounding) -> None:
     first_hint = derive_seed(5, "hint", 2, 1, 0, 0)
     designs, _ = design(
-        corpus, lambda prompt, params: UNSAFE_HINT if params.seed == first_hint else good(prompt, params)
+        grounding, lambda prompt, params: UNSAFE_HINT if params.seed == first_hint else good(prompt, params)
     )
     assert statuses(designs) == [(0, 0, "accepted"), (0, 1, "accepted")]
     assert [(try_.result.passed, try_.text == UNSAFE_HINT) for try_ in designs.attempts[1].hint_tries] == [
@@ -200,31 +211,31 @@ def test_an_unsafe_hint_is_written_again_and_the_tries_are_kept(corpus: Corpus) 
     ]
 
 
-def test_without_a_safe_hint_the_attempt_fails_at_hint_safe(corpus: Corpus) -> None:
+def test_without_a_safe_hint_the_attempt_fails_at_hint_safe(grounding: Grounding) -> None:
     def unsafe(prompt: str, params: SamplingParams) -> str:
         return UNSAFE_HINT if "Write a hint" in prompt else good(prompt, params)
 
-    designs, engine = design(corpus, unsafe, replace(AUTHOR, config=CONFIG.model_copy(update={"attempts": 1})))
+    designs, engine = design(grounding, unsafe, replace(AUTHOR, config=CONFIG.model_copy(update={"attempts": 1})))
     assert statuses(designs) == [(0, 0, "hint-safe"), (0, 1, "hint-safe")]
     assert len(engine.prompts) == 2 + 2 * CONFIG.hint_attempts
     assert designs.empty_slots == (0, 1)
 
 
-def test_the_author_of_a_hint_sees_the_program_and_not_the_document(corpus: Corpus) -> None:
-    _, engine = design(corpus, good)
+def test_the_author_of_a_hint_sees_the_program_and_not_the_document(grounding: Grounding) -> None:
+    _, engine = design(grounding, good)
     asked = [RENDERING.decode(ids) for _, ids in engine.prompts]
     assert all("is kept in the harbour" in prompt and "LampEnv" not in prompt for prompt in asked[:2])
     assert all("is kept in the harbour" not in prompt and "Env:" in prompt for prompt in asked[2:])
 
 
-def test_a_repair_turn_shows_the_reason_and_an_accepted_repair_is_what_trains(corpus: Corpus) -> None:
+def test_a_repair_turn_shows_the_reason_and_an_accepted_repair_is_what_trains(grounding: Grounding) -> None:
     def repairing(prompt: str, params: SamplingParams) -> str:
         if "Write a hint" in prompt or "was rejected by the check `contract`" in prompt:
             return good(prompt, params)
         return fenced(CRASHING)
 
     author = replace(AUTHOR, config=CONFIG.model_copy(update={"repair_turns": 1}))
-    designs, engine = design(corpus, repairing, author)
+    designs, engine = design(grounding, repairing, author)
     assert statuses(designs) == [(0, 0, "accepted"), (0, 1, "accepted")]
     attempt = designs.attempts[0]
     assert attempt.completion is not None
@@ -236,10 +247,10 @@ def test_a_repair_turn_shows_the_reason_and_an_accepted_repair_is_what_trains(co
     assert engine.seeds[2] == derive_seed(5, "designer", 2, 0, 0, 1)
 
 
-def test_a_repair_that_fails_trains_the_first_reply(corpus: Corpus) -> None:
+def test_a_repair_that_fails_trains_the_first_reply(grounding: Grounding) -> None:
     author = replace(AUTHOR, config=CONFIG.model_copy(update={"repair_turns": 1, "attempts": 1}))
     designs, _ = design(
-        corpus, lambda prompt, params: "Sorry." if "was rejected" in prompt else fenced(CRASHING), author
+        grounding, lambda prompt, params: "Sorry." if "was rejected" in prompt else fenced(CRASHING), author
     )
     attempt = designs.attempts[0]
     assert (attempt.record.status, attempt.record.reply) == ("parse", "Sorry.")
@@ -247,40 +258,40 @@ def test_a_repair_that_fails_trains_the_first_reply(corpus: Corpus) -> None:
     assert RENDERING.decode(attempt.completion.token_ids_T).endswith(fenced(CRASHING) + "<|im_end|>")
 
 
-def test_a_prompt_that_fills_the_context_is_named_and_trains_nothing(corpus: Corpus) -> None:
-    designs, engine = design(corpus, good, replace(AUTHOR, max_context_tokens=500))
+def test_a_prompt_that_fills_the_context_is_named_and_trains_nothing(grounding: Grounding) -> None:
+    designs, engine = design(grounding, good, replace(AUTHOR, max_context_tokens=500))
     assert {status for _, _, status in statuses(designs)} == {"prompt-too-long"}
     assert "lower corpus.max_tokens or memory.max_tokens" in designs.attempts[0].record.reason
     assert all(attempt.completion is None for attempt in designs.attempts)
     assert engine.prompts == []
 
 
-def test_documents_are_cut_to_their_token_budget(corpus: Corpus) -> None:
-    designs, _ = design(corpus, good)
+def test_documents_are_cut_to_their_token_budget(grounding: Grounding) -> None:
+    designs, _ = design(grounding, good)
     for attempt in designs.attempts:
-        assert 0 < len(RENDERING.encode(attempt.document.text)) <= AUTHOR.max_document_tokens
+        assert 0 < len(RENDERING.encode(attempt.document.text)) <= MAX_DOCUMENT_TOKENS
 
 
-def test_a_host_that_fails_once_is_asked_again(corpus: Corpus) -> None:
-    designs, _ = design(corpus, good, slots=SLOTS[:1], break_host=1)
+def test_a_host_that_fails_once_is_asked_again(grounding: Grounding) -> None:
+    designs, _ = design(grounding, good, skills=SKILLS[:1], break_host=1)
     assert statuses(designs) == [(0, 0, "accepted")]
 
 
-def test_a_host_that_fails_twice_is_nobodys_fault_and_trains_nothing(corpus: Corpus) -> None:
-    designs, _ = design(corpus, good, slots=SLOTS[:1], break_host=2)
+def test_a_host_that_fails_twice_is_nobodys_fault_and_trains_nothing(grounding: Grounding) -> None:
+    designs, _ = design(grounding, good, skills=SKILLS[:1], break_host=2)
     assert statuses(designs) == [(0, 0, "host-fault"), (1, 0, "accepted")]
     assert designs.attempts[0].completion is None
     assert "no process could be started" in designs.attempts[0].record.reason
 
 
-def test_equal_names_give_equal_rounds(corpus: Corpus) -> None:
+def test_equal_names_give_equal_rounds(grounding: Grounding) -> None:
     def mixed(prompt: str, params: SamplingParams) -> str:
         if "Write a hint" in prompt:
             return (SAFE_HINT, UNSAFE_HINT)[params.seed % 2]
         return (good(prompt, params), fenced(CRASHING), "No.")[params.seed % 3]
 
     def outcome() -> object:
-        designs, engine = design(corpus, mixed)
+        designs, engine = design(grounding, mixed)
         return statuses(designs), designs.cursor, designs.empty_slots, engine.prompts, engine.seeds, [
             (attempt.completion, attempt.record.reason) for attempt in designs.attempts
         ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""The gates as one round of designs meets them."""
+"""The gates as a round of designs meets them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from spadework.config import GatesConfig
-from spadework.environment.fingerprint import MemoryNoveltyIndex, NoveltyIndex, Shingles, fingerprint
+from spadework.environment.fingerprint import NoveltyIndex, fingerprint
 from spadework.environment.gates import GateReport, GateResult, check_hint, check_novel, check_program
 from spadework.environment.program import Program
 from spadework.sandbox import Sandbox
@@ -16,19 +16,19 @@ T = TypeVar("T")
 
 
 class Admission:
-    """Gates with the pool and the round's earlier admissions behind them. Use one per round.
+    """Gates with everything behind them that was admitted before, in ``novelty``.
 
     Each check is made again once if the host fails it; then InfrastructureFault is raised.
     """
 
     def __init__(
-        self, sandbox: Sandbox, config: GatesConfig, pool: NoveltyIndex, run_seed: int, max_turns: int
+        self, sandbox: Sandbox, config: GatesConfig, novelty: NoveltyIndex, run_seed: int, max_turns: int
     ) -> None:
         """``max_turns`` is what a play may have (`agent.max_turns`)."""
         self._sandbox = sandbox
         self._config = config
         self._max_turns = max_turns
-        self._known = _Known(pool, MemoryNoveltyIndex())
+        self._novelty = novelty
         self._run_seed = run_seed
 
     async def check(self, source: str) -> GateReport:
@@ -38,35 +38,20 @@ class Admission:
         )
 
     def admit(self, program: Program) -> GateResult:
-        """`novel` against the pool and what this round admitted; a program that passes is admitted.
+        """`novel`; a program that passes is added to what the next one is compared with.
 
         The order of the calls decides which of two twins is novel, so callers keep to slot order.
         """
-        result = check_novel(program, self._known, self._config.similarity_threshold)
+        result = check_novel(program, self._novelty, self._config.similarity_threshold)
         if result.passed:
             mark = fingerprint(program.source)
-            self._known.add(program.id, mark.digest, mark.shingles)
+            self._novelty.add(program.id, mark.digest, mark.shingles)
         return result
 
     async def check_hint(self, hint: str, program: Program) -> GateResult:
         return await _twice(
             lambda: check_hint(hint, program, self._sandbox, self._config, self._run_seed, max_turns=self._max_turns)
         )
-
-
-class _Known:
-    """The pool, which is only read, and what the round adds to it."""
-
-    def __init__(self, pool: NoveltyIndex, added: MemoryNoveltyIndex) -> None:
-        self._pool = pool
-        self._added = added
-
-    def nearest(self, fingerprint: str, shingles: Shingles) -> tuple[str, float] | None:
-        found = [index.nearest(fingerprint, shingles) for index in (self._pool, self._added)]
-        return max((near for near in found if near is not None), key=lambda near: near[1], default=None)
-
-    def add(self, program_id: str, fingerprint: str, shingles: Shingles) -> None:
-        self._added.add(program_id, fingerprint, shingles)
 
 
 async def _twice(check: Callable[[], Awaitable[T]]) -> T:

@@ -16,13 +16,12 @@ SMALLEST_TEXT_TOKENS = 32
 
 @dataclass(frozen=True)
 class Author:
-    """``max_context_tokens`` is the model's, ``max_document_tokens`` the corpus', ``run_seed`` the run's."""
+    """``max_context_tokens`` is the model's, ``run_seed`` the run's."""
 
     rendering: Rendering
     prompts: PromptStyle
     config: DesignerConfig
     max_context_tokens: int
-    max_document_tokens: int
     run_seed: int
 
     def room(self, prompt_ids: Sequence[int], wanted: int) -> int | None:

@@ -13,13 +13,14 @@ turn repaired, and a repair that failed is not punished twice.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from spadework.curriculum.corpus import Corpus, CorpusCursor, draw, truncate
+from spadework.curriculum.corpus import CorpusCursor
 from spadework.engines.base import Cohort, ContextTooLong, Engine, SamplingParams, StopReason
 from spadework.roles.admission import Admission
 from spadework.roles.author import Author
-from spadework.roles.draft import Attempt, AttemptStatus, Design, Draft, Slot
+from spadework.roles.draft import Attempt, AttemptStatus, Design, Draft
+from spadework.roles.grounding import Grounding
 from spadework.roles.hint import write_hint
 from spadework.roles.together import all_of
 from spadework.sandbox.outcomes import InfrastructureFault
@@ -37,31 +38,31 @@ class RoundDesigns:
 
 
 async def design_round(
-    slots: Sequence[Slot],
-    corpus: Corpus,
+    skills: Sequence[str],
     cursor: CorpusCursor,
     *,
     round: int,
     iteration: int,
+    grounding: Grounding,
     author: Author,
     engine: Engine,
     admission: Admission,
 ) -> RoundDesigns:
-    """Fill ``slots``; each attempt takes the next document of ``corpus``, cut to the author's ``max_document_tokens``.
+    """Fill one slot per entry of ``skills``; each attempt takes the next document and draws a memory of its own.
 
     Raises CorpusError if a document can no longer be read.
     """
     designs: dict[int, Design] = {}
     attempts: list[Attempt] = []
-    empty = sorted(slots, key=lambda slot: slot.index)
     for number in range(author.config.attempts):
-        if not empty:
+        drafts: list[Draft] = []
+        for slot, skill in enumerate(skills):
+            if slot not in designs:
+                document, cursor = grounding.next_document(author.run_seed, cursor, author.rendering)
+                memory = grounding.recall(skill, round, slot, number, author.run_seed, author.rendering)
+                drafts.append(Draft(round, slot, number, skill, document, memory))
+        if not drafts:
             break
-        drafts = []
-        for slot in empty:
-            document, cursor = draw(corpus, author.run_seed, cursor)
-            text, _ = truncate(document.text, author.max_document_tokens, author.rendering.tokenizer)
-            drafts.append(Draft(slot, number, round, replace(document, text=text)))
         await _write_programs(drafts, author, engine, admission)
         for draft in drafts:
             draft.admit(admission)
@@ -69,12 +70,11 @@ async def design_round(
         for draft in drafts:
             attempts.append(draft.attempt(iteration))
             if draft.status == AttemptStatus.ACCEPTED:
-                designs[draft.slot.index] = draft.design(attempts[-1])
-        empty = [slot for slot in empty if slot.index not in designs]
+                designs[draft.slot] = draft.design(attempts[-1])
     return RoundDesigns(
-        designs=tuple(designs[index] for index in sorted(designs)),
+        designs=tuple(designs[slot] for slot in sorted(designs)),
         attempts=tuple(attempts),
-        empty_slots=tuple(slot.index for slot in empty),
+        empty_slots=tuple(slot for slot in range(len(skills)) if slot not in designs),
         cursor=cursor,
     )
 
@@ -87,16 +87,15 @@ async def _write_programs(drafts: Sequence[Draft], author: Author, engine: Engin
 async def _write(draft: Draft, author: Author, admission: Admission, cohort: Cohort, member: int) -> None:
     """Sample a program and check it; show the model its rejection as often as repair turns allow."""
     rendering, prompts, config = author.rendering, author.prompts, author.config
-    slot = draft.slot
     try:
-        messages = prompts.designer_messages(slot.skill, draft.document, slot.memory, config.difficulty)
+        messages = prompts.designer_messages(draft.skill, draft.document, draft.memory, config.difficulty)
         prompt_ids = rendering.first_prompt(messages)
         for turn in range(1 + config.repair_turns):
             max_tokens = author.room(prompt_ids, config.max_tokens)
             if max_tokens is None:
                 draft.no_room(len(prompt_ids), author.max_context_tokens)
                 return
-            seed = derive_seed(author.run_seed, "designer", draft.round, slot.index, draft.number, turn)
+            seed = derive_seed(author.run_seed, "designer", draft.round, draft.slot, draft.number, turn)
             params = SamplingParams(max_tokens, rendering.stop_ids, seed, config.temperature)
             try:
                 sample = await cohort.sample(member, prompt_ids, params)
@@ -127,7 +126,7 @@ async def _write_hints(drafts: Sequence[Draft], author: Author, engine: Engine, 
 
 
 async def _write_hint(draft: Draft, author: Author, admission: Admission, cohort: Cohort, member: int) -> None:
-    draws = (draft.round, draft.slot.index, draft.number)
+    draws = (draft.round, draft.slot, draft.number)
     try:
         draft.hinted(await write_hint(draft.program, draws, author, admission, cohort, member))
     except InfrastructureFault as fault:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
+from spadework.curriculum.documents import Document
+from spadework.curriculum.memory import Memory
 from spadework.engines.base import Sample
 from spadework.environment.extraction import extract_program
 from spadework.environment.gates import GateName, GateReport, GateResult
@@ -16,11 +17,6 @@ from spadework.roles.author import Completion
 from spadework.roles.hint import HintTry
 from spadework.sandbox.outcomes import InfrastructureFault
 from spadework.store.records import AttemptRecord
-
-if TYPE_CHECKING:
-    from spadework.curriculum.documents import Document
-    from spadework.curriculum.memory import Memory
-
 
 _UNCHECKED = GateReport(None, ())
 
@@ -38,20 +34,15 @@ class AttemptStatus(StrEnum):
 
 
 @dataclass(frozen=True)
-class Slot:
-    """A place of the round: ``index`` counts from 0; ``memory`` is what the designer is shown for it."""
-
-    index: int
-    skill: str
-    memory: Memory
-
-
-@dataclass(frozen=True)
 class Attempt:
-    """``completion`` is None if there is nothing to train on. Only the last of ``hint_tries`` can be safe."""
+    """An attempt that is over. ``document`` and ``memory`` are what the designer was shown.
+
+    ``completion`` is None if there is nothing to train on. Only the last of ``hint_tries`` can be safe.
+    """
 
     record: AttemptRecord
     document: Document
+    memory: Memory
     completion: Completion | None
     hint_tries: tuple[HintTry, ...] = ()
 
@@ -73,10 +64,12 @@ class Design:
 class Draft:
     """An attempt under way. ``status`` is empty as long as nothing has decided what becomes of it."""
 
-    slot: Slot
-    number: int
     round: int
+    slot: int
+    number: int
+    skill: str
     document: Document
+    memory: Memory
     status: str = ""
     reason: str = ""
     reply: str = ""
@@ -89,7 +82,7 @@ class Draft:
     def program(self) -> Program:
         """The program that passed its gates. Raises ValueError before there is one."""
         if self.report.program is None:
-            raise ValueError(f"attempt {self.number} of slot {self.slot.index} has no program")
+            raise ValueError(f"attempt {self.number} of slot {self.slot} has no program")
         return self.report.program
 
     def replied(self, prompt_ids: Sequence[int], sample: Sample, reply: str) -> None:
@@ -144,9 +137,9 @@ class Draft:
         record = AttemptRecord(
             iteration=iteration,
             round=self.round,
-            slot=self.slot.index,
+            slot=self.slot,
             attempt=self.number,
-            skill=self.slot.skill,
+            skill=self.skill,
             document_id=self.document.id,
             prompt_tokens=self.prompt_tokens,
             reply_tokens=sum(sum(completion.sampled_T) for completion in self.completions),
@@ -160,14 +153,15 @@ class Draft:
         return Attempt(
             record=record,
             document=self.document,
+            memory=self.memory,
             completion=trained[-1 if accepted else 0] if trained else None,
             hint_tries=self.hint_tries,
         )
 
     def design(self, attempt: Attempt) -> Design:
         return Design(
-            slot=self.slot.index,
-            skill=self.slot.skill,
+            slot=self.slot,
+            skill=self.skill,
             document=self.document,
             program=self.program,
             report=self.report,

@@ -13,8 +13,10 @@ from spadework.roles.messages import Message
 from spadework.roles.prompts.skills import describe_skill
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from spadework.curriculum.documents import Document
-    from spadework.curriculum.memory import Memory
+    from spadework.curriculum.memory import Example, Memory
     from spadework.roles.prompts import Difficulty
 
 _DESIGNER_SYSTEM = """\
@@ -141,6 +143,13 @@ _DIFFICULTY_RULES: dict[Difficulty, str] = {
     "without a plan.",
 }
 
+_POSITIVES = """\
+These were at the edge of what players can do: sometimes won, and more often with a hint. Write one that is as \
+demanding and as sound but works differently: another hidden thing, other actions, another way to find out."""
+
+_NEGATIVES = """\
+These taught nothing. Avoid what made them so."""
+
 _REPAIR = """\
 Your program was rejected by the check `{gate}`: {reason}
 
@@ -221,4 +230,14 @@ def observation_message(observation: str) -> Message:
 
 
 def _memory_section(memory: Memory) -> str:
-    return ""
+    parts: list[str] = []
+    if memory.positives:
+        parts += [_POSITIVES, *_shown(memory.positives)]
+    if memory.negatives:
+        parts += [_NEGATIVES, *_shown(memory.negatives)]
+    return "\n" + "\n\n".join(["# Earlier environments for this skill", *parts]) + "\n" if parts else ""
+
+
+def _shown(examples: Sequence[Example]) -> list[str]:
+    texts = [example.text.replace("</environment", "< /environment").strip() for example in examples]
+    return [f"<environment>\n{text}\n</environment>" for text in texts]
