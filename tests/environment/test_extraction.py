@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spadework.environment.extraction import extract_program
 from spadework.environment.program import ProgramRejected, Rejection
@@ -71,3 +73,19 @@ def test_tildes_indented_fences_windows_lines_and_info_strings_are_understood() 
     assert extract_program("1. Here:\n   ```python\n   if x:\n       y()\n   ```\n") == "if x:\n    y()\n"
     assert extract_program("```python\r\nx = 1\r\n```\r\n") == "x = 1\n"
     assert extract_program('```Python title="coin"\nx = 1\n```') == "x = 1\n"
+
+
+PIECES = ["```python", "```", "~~~", "````py", "\n", "<think>", "</think>", "x = 1", "    ", "\r\n", "`", "text"]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=30))
+def test_any_reply_gives_lines_of_it_or_a_named_rejection(pieces: list[str]) -> None:
+    reply = "".join(pieces)
+    try:
+        program = extract_program(reply)
+    except ProgramRejected as rejected:
+        assert rejected.kind in (Rejection.TRUNCATED, Rejection.NO_PROGRAM)
+        assert rejected.reason
+    else:
+        lines = {line.strip() for line in reply.split("\n")}
+        assert {line.strip() for line in program.split("\n")} <= lines | {""}

@@ -177,6 +177,14 @@ def test_a_hang_costs_one_fault_and_leaves_the_sandbox_usable() -> None:
     assert second.passed
 
 
+def test_a_slow_program_costs_a_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spadework.environment.gates.check.GATE_TIMEOUT_S", 1.0)
+    slow = VAULT.replace("        self.turns += 1\n", "        self.turns += 1\n        time.sleep(0.05)\n")
+    report = check(slow)
+    assert report.reason == "the plays of this check took longer than 1 s; `reset` and `step` must be fast"
+    assert sum(result.seconds for result in report.results) < 20.0
+
+
 def test_novel_refuses_the_same_class_with_renamed_variables_and_names_its_twin() -> None:
     renamed = re.sub(r"\bsecret\b", "hidden", VAULT).replace("VaultEnv", "SafeEnv").replace("WORDS", "NAMES")
     first, second = asyncio.run(check_all([VAULT, renamed], 0, at_once=True))

@@ -6,7 +6,10 @@ import hashlib
 import sys
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from spadework.environment.adaptation import adapt
 from spadework.environment.program import (
     Program,
     ProgramRejected,
@@ -148,3 +151,45 @@ def test_escaped_surrogates_in_strings_have_an_id() -> None:
 def test_invalid_escapes_do_not_warn(recwarn: pytest.WarningsRecorder) -> None:
     parse_program(PLAIN.replace('"Guess"', '"\\d"'), 60_000)
     assert not recwarn.list
+
+
+FRAGMENTS = [
+    "class AEnv:",
+    "\n",
+    "    ",
+    "def reset(self, seed=None):",
+    "def step(self, a):",
+    "return 1",
+    "(",
+    ")",
+    "{",
+    "f'",
+]
+FRAGMENTS += [
+    "'",
+    "\\",
+    "lambda:",
+    "import math",
+    "math.pi",
+    "async ",
+    "match x:",
+    "case [",
+    "*",
+    "\x00",
+    "\ud800",
+    "é",
+    "@",
+    ":=",
+]
+
+
+@given(st.one_of(st.text(), st.lists(st.sampled_from(FRAGMENTS), max_size=40).map("".join)))
+def test_any_text_is_a_program_or_a_named_rejection(text: str) -> None:
+    adapted, _ = adapt(text)
+    try:
+        program = parse_program(adapted, 60_000)
+    except ProgramRejected as rejected:
+        assert rejected.reason
+    else:
+        assert program.class_name.endswith("Env")
+        assert len(program.id) == 64

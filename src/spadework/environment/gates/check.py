@@ -6,6 +6,7 @@ and a line in `_gates`. Everything a gate returns is stored as its details.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -30,6 +31,9 @@ from spadework.sandbox import Sandbox
 from spadework.sandbox.outcomes import EnvironmentFault
 
 DEFAULT_MAX_TURNS = 25
+
+GATE_TIMEOUT_S = 30.0
+"""Wall time of one gate. All gates of an ordinary program take a tenth of a second together."""
 
 Details = Mapping[str, JSONValue]
 
@@ -124,11 +128,17 @@ def _gates(
 
 async def _judged(name: GateName, gate: Callable[[], Awaitable[Details]], started: float) -> GateResult:
     try:
-        details = await gate()
+        async with asyncio.timeout(GATE_TIMEOUT_S) as limit:
+            details = await gate()
     except GateFailed as failed:
         return GateResult(name, False, failed.reason, time.perf_counter() - started)
     except PlayFault as fault:
         return _faulty(name, fault, fault.reason, time.perf_counter() - started)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        reason = f"the plays of this check took longer than {GATE_TIMEOUT_S:g} s; `reset` and `step` must be fast"
+        return GateResult(name, False, reason, time.perf_counter() - started)
     return GateResult(name, True, "", time.perf_counter() - started, details)
 
 

@@ -2,6 +2,9 @@
 
 The same plays are made again in another process, whose clocks run an hour and a bit ahead and whose `hash` of texts
 differs. Observations, rewards and ends must agree; `info` may differ, since nothing is made of it.
+
+Not caught: an order of a set of texts. It is the same in all processes of the sandbox, which fixes the seed of its
+hashes, but not elsewhere.
 """
 
 from __future__ import annotations
