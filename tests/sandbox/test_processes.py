@@ -179,6 +179,22 @@ def test_a_template_killed_while_a_program_loads_is_the_hosts_fault() -> None:
     assert children(os.getpid()) == []
 
 
+def test_a_call_that_the_host_failed_can_be_tried_again(tripwire: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        async with Sandbox() as sandbox, await sandbox.open(tripwire) as program:
+            play, _ = await program.reset(5)
+            await play.step("x")
+            monkeypatch.setattr("spadework.sandbox.pool.MAX_TEMPLATE_STARTS", 1)
+            (template,) = [pid for pid in children(os.getpid()) if children(pid)]
+            os.kill(template, signal.SIGKILL)
+            with pytest.raises(InfrastructureFault):
+                await play.step("x")
+            monkeypatch.setattr("spadework.sandbox.pool.MAX_TEMPLATE_STARTS", 8)
+            assert (await play.step("x")).observation == "count 7"
+
+    asyncio.run(run())
+
+
 def test_a_template_that_keeps_dying_is_the_hosts_fault(tripwire: str) -> None:
     async def run() -> None:
         async with Sandbox() as sandbox:

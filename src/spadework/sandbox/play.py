@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from spadework.sandbox import wire
-from spadework.sandbox.outcomes import EnvironmentFault, FaultKind, Transition
+from spadework.sandbox.outcomes import EnvironmentFault, FaultKind, InfrastructureFault, Transition
 from spadework.sandbox.worker import Lost, WorkerProcess
 
 if TYPE_CHECKING:
@@ -86,8 +86,11 @@ class Play:
             self._fault = fault
             self._detach()
             raise
+        except InfrastructureFault:
+            self._detach()  # what was answered so far is known: the same call may be tried again
+            raise
         except BaseException:
-            # cancelled, or the host failed: what the program has seen is unknown
+            # cancelled: whether the program has seen the call is unknown
             self._closed = True
             self._detach()
             raise
