@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spadework.config import CorpusConfig
@@ -246,6 +246,7 @@ def test_a_text_far_over_the_budget_is_not_tokenised_as_a_whole() -> None:
     assert tokenizer.longest <= 400
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="ab \n", max_size=300), st.integers(1, 60))
 def test_what_is_kept_fits_and_is_a_start_of_whole_words(text: str, budget: int) -> None:
     kept, was_cut = truncate(text, budget, Characters())

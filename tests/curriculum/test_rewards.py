@@ -4,7 +4,7 @@ import json
 from math import exp, sqrt
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spadework.config import DesignerRewardConfig
@@ -162,6 +162,7 @@ def test_an_estimate_knows_its_standard_error() -> None:
 arm = st.dictionaries(st.integers(0, 8), st.floats(-1, 1), min_size=1, max_size=8)
 
 
+@settings(deadline=None)
 @given(arm, arm, st.lists(arm, max_size=3))
 def test_the_blend_stays_between_zero_and_one(
     plain: dict[int, float], hinted: dict[int, float], later: list[dict[int, float]]
