@@ -187,6 +187,7 @@ def test_a_call_that_the_host_failed_can_be_tried_again(tripwire: str, monkeypat
             monkeypatch.setattr("spadework.sandbox.pool.MAX_TEMPLATE_STARTS", 1)
             (template,) = [pid for pid in children(os.getpid()) if children(pid)]
             os.kill(template, signal.SIGKILL)
+            assert wait_until_dead(list(program.pids()), 5) == []
             with pytest.raises(InfrastructureFault):
                 await play.step("x")
             monkeypatch.setattr("spadework.sandbox.pool.MAX_TEMPLATE_STARTS", 8)
