@@ -24,9 +24,17 @@ def test_groups_of_4_3_and_4_have_three_means_and_signs_are_per_group() -> None:
     found = agent_advantages(returns, normalise=False).by_member
     assert found == pytest.approx(
         {
-            ("x", 0): 0.5, ("x", 1): 0.5, ("x", 2): -0.5, ("x", 3): -0.5,
-            ("y", 0): -0.3, ("y", 1): 0.0, ("y", 2): 0.3,
-            ("z", 0): -0.5, ("z", 1): 0.0, ("z", 2): 0.0, ("z", 3): 0.5,
+            ("x", 0): 0.5,
+            ("x", 1): 0.5,
+            ("x", 2): -0.5,
+            ("x", 3): -0.5,
+            ("y", 0): -0.3,
+            ("y", 1): 0.0,
+            ("y", 2): 0.3,
+            ("z", 0): -0.5,
+            ("z", 1): 0.0,
+            ("z", 2): 0.0,
+            ("z", 3): 0.5,
         }
     )
 

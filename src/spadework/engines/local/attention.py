@@ -42,6 +42,7 @@ def attend(
     value_BHQD: Tensor,
     attention_mask: Tensor | None,
     *,
+    longest_sequence: int,
     scaling: float | None = None,
     sliding_window: int | None = None,
     softcap: float | None = None,
@@ -50,16 +51,18 @@ def attend(
 ) -> tuple[Tensor, None]:
     """Attention of one layer, as transformers calls it.
 
+    ``longest_sequence`` is the longest that any call may have, so that the first call already tells what does not fit.
     Raises ValueError for attention that is not plain and causal.
     """
-    length = key_BHQD.shape[2] if window is None else window.first_slot + key_BHQD.shape[2]
-    if sliding_window is not None and length > sliding_window:
+    if sliding_window is not None and sliding_window < longest_sequence:
         raise ValueError(
-            f"the model attends to {sliding_window} tokens only and a sequence has {length}; the local engine knows "
-            f"full attention alone: set model.max_context_tokens to at most {sliding_window}"
+            f"it attends to the last {sliding_window} tokens only, and the local engine knows full attention alone; "
+            f"set model.max_context_tokens to at most {sliding_window}"
         )
     if softcap is not None or attention_mask is not None:
-        raise ValueError("the local engine knows plain causal attention only (no soft caps, no masks of the model)")
+        raise ValueError(
+            "its attention has soft caps or masks of its own, and the local engine knows plain causal attention alone"
+        )
     if window is None:
         out = _causal(query_BHQD, key_BHQD, value_BHQD, scaling)
     else:

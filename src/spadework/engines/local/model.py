@@ -25,13 +25,15 @@ class ModelUnusable(ValueError):
 class Model:
     """A decoder and its output layer. Dropout is always off, so that training scores what sampling drew from."""
 
-    def __init__(self, network: Any) -> None:
+    def __init__(self, network: Any, max_context_tokens: int) -> None:
         self.network = network.eval()
+        self.max_context_tokens = max_context_tokens
         self._decoder = network.base_model
         self._head = network.get_output_embeddings()
         # Without it the model would build a cache of its own beside ours.
         known = inspect.signature(self._decoder.forward).parameters
-        self._switches = {"use_cache": False} if "use_cache" in known else {}
+        self._settings: dict[str, Any] = {"use_cache": False} if "use_cache" in known else {}
+        self._settings["longest_sequence"] = max_context_tokens
 
     @property
     def vocabulary(self) -> int:
@@ -39,7 +41,7 @@ class Model:
 
     def hidden(self, ids_BQ: Tensor, positions_BQ: Tensor, window: Window | None = None) -> Tensor:
         """Hidden states (BQE) before the output layer. Without a window every row is one whole sequence from 0."""
-        out = self._decoder(input_ids=ids_BQ, position_ids=positions_BQ, window=window, **self._switches)
+        out = self._decoder(input_ids=ids_BQ, position_ids=positions_BQ, window=window, **self._settings)
         hidden: Tensor = out.last_hidden_state
         return hidden
 
@@ -47,12 +49,18 @@ class Model:
         logits: Tensor = self._head(hidden_NE)
         return logits
 
+    def network_logits(self, ids_BQ: Tensor, positions_BQ: Tensor) -> Tensor:
+        """Logits by the network's own forward pass, with whatever it does after its output layer."""
+        out = self.network(input_ids=ids_BQ, position_ids=positions_BQ, **self._settings)
+        logits: Tensor = out.logits
+        return logits
+
     def parameters(self) -> dict[str, torch.nn.Parameter]:
         """Every weight once, by name; tied weights appear under one name."""
         return dict(self.network.named_parameters())
 
     def frozen_copy(self) -> Model:
-        return Model(copy.deepcopy(self.network).requires_grad_(False))
+        return Model(copy.deepcopy(self.network).requires_grad_(False), self.max_context_tokens)
 
 
 @dataclass(frozen=True)
@@ -92,7 +100,7 @@ def open_model(directory: Path, max_context_tokens: int) -> OpenedModel:
             f"model.max_context_tokens is {max_context_tokens} but {directory} was made for at most {limit} tokens; "
             f"set it to {limit} or less"
         )
-    model = Model(network)
+    model = Model(network, max_context_tokens)
     if len(tokenizer) > model.vocabulary:
         raise ModelUnusable(
             f"the tokenizer of {directory} has {len(tokenizer)} tokens but the model only {model.vocabulary}; "
@@ -130,7 +138,7 @@ def _probe(model: Model, directory: Path) -> CacheShape:
     with torch.inference_mode():
         try:
             shape = _cache_shape(model.network.config.get_text_config())
-            wanted = model.network(input_ids=ids_BQ, position_ids=positions_BQ, use_cache=False).logits.log_softmax(-1)
+            wanted = model.network_logits(ids_BQ, positions_BQ).log_softmax(-1)
             plain = model.logits(model.hidden(ids_BQ, positions_BQ)).log_softmax(-1)
             cache = torch.zeros(shape.layers, 2, 2, shape.heads, 9, shape.width)
             model.hidden(ids_BQ[:, :4], positions_BQ[:, :4], Window(cache, 0, None))
@@ -153,6 +161,11 @@ def _probe(model: Model, directory: Path) -> CacheShape:
 
 
 def _cache_shape(config: Any) -> CacheShape:
+    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
+    if not kinds <= {"full_attention", "sliding_attention"}:
+        raise ValueError(
+            f"its layers are of the kinds {', '.join(sorted(kinds))}; the local engine knows full attention"
+        )
     heads = config.num_attention_heads
     key_heads = getattr(config, "num_key_value_heads", None) or heads
     width = getattr(config, "head_dim", None) or config.hidden_size // heads

@@ -1,0 +1,247 @@
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from tiny_models import VOCABULARY, open_tiny
+
+from spadework.engines.base import Datum, SamplingParams
+from spadework.engines.local import update
+from spadework.engines.local.engine import LocalEngine
+from spadework.learning.loss import PolicyLoss
+
+SETTINGS = PolicyLoss()
+
+
+def some_data(count: int = 6, seed: int = 0) -> list[Datum]:
+    """Ragged sequences with several spans of sampled tokens, off-policy enough for the clip to act."""
+    draws = np.random.default_rng(seed)
+    data = []
+    for number in range(count):
+        length = int(draws.integers(4, 60))
+        sampled = draws.random(length) < 0.4
+        sampled[0], sampled[-1] = False, True
+        advantages = np.where(sampled, draws.normal(size=length), 0.0)
+        data.append(
+            Datum(
+                token_ids_T=tuple(draws.integers(2, VOCABULARY, length).tolist()),
+                weights_T=tuple(np.where(sampled, 0.01, 0.0).tolist()),
+                logprobs_T=tuple(np.where(sampled, draws.normal(-4, 1, length), 0.0).tolist()),
+                advantages_T=tuple(advantages.tolist()),
+                temperature=(1.0, 0.7)[number % 2],
+            )
+        )
+    return data
+
+
+def plain_pass(directory: Path, data: list[Datum]) -> tuple[float, list[list[float]], float, float]:
+    """Loss, log-probabilities, clipped share and gradient norm, token by token in plain Python and autograd."""
+    model = transformers.AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32)
+    loss, rows, clipped, tokens = torch.zeros(()), [], 0, 0
+    for datum in data:
+        logits = model(torch.tensor([datum.token_ids_T])).logits[0] / datum.temperature
+        logprobs = logits.log_softmax(-1)
+        row = [0.0] * len(datum.token_ids_T)
+        for t, token in enumerate(datum.token_ids_T):
+            if not datum.weights_T[t]:
+                continue
+            new, advantage = logprobs[t - 1, token], datum.advantages_T[t]
+            ratio = (new - datum.logprobs_T[t]).exp()
+            gain = torch.minimum(ratio * advantage, ratio.clamp(0.8, 1.28) * advantage)
+            loss = loss - datum.weights_T[t] * gain
+            row[t] = float(new.detach())
+            clipped += (ratio > 1.28 and advantage > 0) or (ratio < 0.8 and advantage < 0)
+            tokens += 1
+        rows.append(row)
+    loss.backward()
+    norm = torch.nn.utils.get_total_norm([p.grad for p in model.parameters()])
+    return float(loss.detach()), rows, clipped / tokens, float(norm)
+
+
+@pytest.mark.parametrize("train_tokens", [1, 100, 10_000])
+def test_loss_logprobs_and_gradient_equal_a_plain_pass(tiny_model: Path, train_tokens: int) -> None:
+    data = some_data()
+    loss, rows, clipped, norm = plain_pass(tiny_model, data)
+    engine = open_tiny(tiny_model, train_tokens=train_tokens)
+    found = asyncio.run(engine.forward_backward(data, SETTINGS))
+    assert found.loss == pytest.approx(loss, rel=1e-4)
+    assert found.grad_norm == pytest.approx(norm, rel=1e-4)
+    assert found.clipped_share == pytest.approx(clipped)
+    assert 0.05 < clipped < 0.95
+    for datum, got, expected, scored in zip(data, found.logprobs, rows, asyncio.run(engine.score(data)), strict=True):
+        np.testing.assert_allclose(got, expected, atol=1e-4)
+        np.testing.assert_allclose(scored, expected, atol=1e-4)
+        assert [value == 0 for value in got] == [weight == 0 for weight in datum.weights_T]
+
+
+def test_small_tables_of_logits_change_nothing(tiny_qwen3: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = asyncio.run(open_tiny(tiny_qwen3).forward_backward(some_data(), SETTINGS))
+    monkeypatch.setattr(update, "LOGIT_ELEMENTS", 3 * VOCABULARY)
+    parts = asyncio.run(open_tiny(tiny_qwen3).forward_backward(some_data(), SETTINGS))
+    assert parts.grad_norm == pytest.approx(whole.grad_norm, rel=1e-5)
+    assert parts.loss == pytest.approx(whole.loss, rel=1e-5)
+
+
+def test_only_weighted_positions_go_through_the_output_layer(tiny_qwen3: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = open_tiny(tiny_qwen3)
+    data, rows = some_data(), []
+    logits = type(engine._model).logits
+    monkeypatch.setattr(
+        type(engine._model), "logits", lambda self, hidden: rows.append(len(hidden)) or logits(self, hidden)
+    )
+    asyncio.run(engine.forward_backward(data, SETTINGS))
+    assert sum(rows) == sum(weight != 0 for datum in data for weight in datum.weights_T)
+
+
+def test_the_sampler_and_the_trainer_agree_at_its_temperature(tiny_model: Path) -> None:
+    engine = open_tiny(tiny_model)
+
+    async def run() -> float:
+        async with engine.cohort(1) as cohort:
+            sample = await cohort.sample(0, [2, 3, 4], SamplingParams(20, (), 5, temperature=0.7))
+            cohort.leave(0)
+        zeros = (0.0,) * 3
+        ones = (1.0,) * len(sample.token_ids_T)
+        datum = Datum((2, 3, 4, *sample.token_ids_T), zeros + ones, zeros + sample.logprobs_T, zeros + ones, 0.7)
+        (scored,) = await engine.score([datum])
+        return float(np.abs(np.subtract(scored, datum.logprobs_T)).max())
+
+    assert asyncio.run(run()) < 1e-4
+
+
+def test_each_call_reports_the_norm_of_its_own_gradient_and_the_step_applies_the_sum(tiny_qwen3: Path) -> None:
+    first, second = some_data(seed=1), some_data(seed=2)
+
+    async def run() -> None:
+        apart, together = open_tiny(tiny_qwen3), open_tiny(tiny_qwen3)
+        norms = [(await apart.forward_backward(data, SETTINGS)).grad_norm for data in (first, second)]
+        alone = (await open_tiny(tiny_qwen3).forward_backward(second, SETTINGS)).grad_norm
+        assert norms[1] == alone
+        whole = await together.forward_backward(first + second, SETTINGS)
+        assert (await apart.optim_step(1e-3)).grad_norm == pytest.approx(whole.grad_norm, rel=1e-5)
+
+    asyncio.run(run())
+
+
+def test_a_step_equals_adamw_by_hand(tiny_qwen3: Path) -> None:
+    engine = open_tiny(tiny_qwen3, max_grad_norm=0.01, weight_decay=0.1, betas=(0.9, 0.98))
+    before = {name: value.detach().clone() for name, value in engine._model.parameters().items()}
+
+    async def run() -> tuple[float, dict[str, torch.Tensor]]:
+        await engine.forward_backward(some_data(), SETTINGS)
+        gradient = dict(zip(before, (part.clone() for part in engine._optimiser._accumulated), strict=True))
+        step = await engine.optim_step(0.01)
+        assert step.applied and step.policy_version == 1
+        return step.grad_norm, gradient
+
+    norm, gradient = asyncio.run(run())
+    assert norm > 0.01
+    for name, value in engine._model.parameters().items():
+        clipped = gradient[name] * (0.01 / norm)
+        decay = 0.1 if value.ndim == 2 else 0.0
+        # The first step's bias-corrected moments are the gradient and its square.
+        expected = before[name] * (1 - 0.01 * decay) - 0.01 * clipped / (clipped.abs() + 1e-8)
+        torch.testing.assert_close(value.detach(), expected, atol=1e-5, rtol=1e-4)
+
+
+def test_training_moves_probability_towards_what_was_rewarded(tiny_qwen3: Path) -> None:
+    engine = open_tiny(tiny_qwen3)
+
+    async def run() -> tuple[float, float]:
+        datum = Datum((2, 3, 4, 5), (0.0, 0.0, 0.5, 0.5), (0.0,) * 4, (0.0, 0.0, 1.0, -1.0))
+        (before,) = await engine.score([datum])
+        for _ in range(3):
+            (now,) = await engine.score([datum])
+            await engine.forward_backward([replace(datum, logprobs_T=now)], SETTINGS)
+            await engine.optim_step(1e-3)
+        (after,) = await engine.score([datum])
+        return after[2] - before[2], after[3] - before[3]
+
+    good, bad = asyncio.run(run())
+    assert good > 0 > bad
+
+
+def test_a_gradient_that_is_not_finite_is_refused_and_everything_stays(tiny_qwen3: Path) -> None:
+    engine = open_tiny(tiny_qwen3)
+
+    async def run() -> None:
+        await engine.forward_backward(some_data(), SETTINGS)
+        await engine.optim_step(1e-3)
+        checksum, moments = await engine.weight_checksum(), engine._optimiser.state()
+        poisoned = replace(some_data()[0], advantages_T=(float("nan"),) * len(some_data()[0].token_ids_T))
+        await engine.forward_backward(some_data(), SETTINGS)
+        await engine.forward_backward([poisoned], SETTINGS)
+        step = await engine.optim_step(1e-3)
+        assert (step.applied, step.policy_version) == (False, 1)
+        assert await engine.weight_checksum() == checksum
+        assert all(torch.equal(value, moments[name]) for name, value in engine._optimiser.state().items())
+        with pytest.raises(ValueError, match="forward_backward before"):
+            await engine.optim_step(1e-3)
+
+    asyncio.run(run())
+
+
+def test_equal_calls_give_equal_bits(tiny_qwen3: Path) -> None:
+    async def run(engine: LocalEngine) -> str:
+        for seed in range(3):
+            await engine.forward_backward(some_data(seed=seed), SETTINGS)
+            await engine.optim_step(1e-3)
+        return await engine.weight_checksum()
+
+    assert asyncio.run(run(open_tiny(tiny_qwen3))) == asyncio.run(run(open_tiny(tiny_qwen3)))
+
+
+def test_reference_scores_are_those_of_the_start(tiny_qwen3: Path) -> None:
+    async def run() -> None:
+        engine = open_tiny(tiny_qwen3, kl_coefficient=0.01)
+        before = await engine.score(some_data())
+        await engine.forward_backward(some_data(), SETTINGS)
+        await engine.optim_step(1e-2)
+        assert await engine.score(some_data(), reference=True) == before
+        assert await engine.score(some_data()) != before
+        with pytest.raises(ValueError, match="kl_coefficient"):
+            await open_tiny(tiny_qwen3).score(some_data(), reference=True)
+
+    asyncio.run(run())
+
+
+def test_a_learning_rate_too_small_for_float32_shows_in_the_unchanged_weights(tiny_qwen3: Path) -> None:
+    async def unchanged(learning_rate: float) -> float:
+        engine = open_tiny(tiny_qwen3, weight_decay=0.0)
+        for _ in range(10):
+            await engine.forward_backward(some_data(), SETTINGS)
+            await engine.optim_step(learning_rate)
+        count = await engine.count_unchanged_weights()
+        assert (await engine.count_unchanged_weights()).unchanged == count.total
+        return count.unchanged / count.total
+
+    assert asyncio.run(unchanged(1e-12)) > 0.9
+    assert asyncio.run(unchanged(1e-3)) < 0.3
+
+
+GOOD = Datum((2, 3), (0.0, 1.0), (0.0, -1.0), (0.0, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("datum", "message"),
+    [
+        (replace(GOOD, weights_T=(1.0, 1.0)), "first token"),
+        (replace(GOOD, weights_T=(0.0, 0.0)), "first token"),
+        (replace(GOOD, weights_T=(0.0,)), "length"),
+        (replace(GOOD, token_ids_T=(2, 60)), "outside"),
+        (replace(GOOD, temperature=0.0), "temperature"),
+        (Datum((2,) * 201, (0.0,) + (1.0,) * 200, (0.0,) * 201, (0.0,) * 201), "201 tokens"),
+    ],
+)
+def test_malformed_data_are_named_and_nothing_is_accumulated(tiny_qwen3: Path, datum: Datum, message: str) -> None:
+    engine = open_tiny(tiny_qwen3)
+    with pytest.raises(ValueError, match=f"datum 1.*{message}"):
+        asyncio.run(engine.forward_backward([GOOD, datum], SETTINGS))
+    with pytest.raises(ValueError, match="no data"):
+        asyncio.run(engine.forward_backward([], SETTINGS))
+    assert not engine._optimiser.has_gradient
