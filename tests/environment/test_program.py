@@ -154,32 +154,19 @@ def test_invalid_escapes_do_not_warn(recwarn: pytest.WarningsRecorder) -> None:
 
 
 FRAGMENTS = [
-    "class AEnv:",
-    "\n",
-    "    ",
-    "def reset(self, seed=None):",
-    "def step(self, a):",
-    "return 1",
-    "(",
-    ")",
-    "{",
-    "f'",
-]
-FRAGMENTS += [
-    "'",
-    "\\",
-    "lambda:",
-    "import math",
-    "math.pi",
-    "async ",
-    "match x:",
-    "case [",
-    "*",
-    "\x00",
-    "\ud800",
-    "é",
-    "@",
-    ":=",
+    *(
+        "class AEnv:",
+        "\n",
+        "    ",
+        "def reset(self, seed=None):",
+        "def step(self, a):",
+        "return 1",
+        "(",
+        ")",
+        "{",
+        "f'",
+    ),
+    *("'", "\\", "lambda:", "import math", "math.pi", "async ", "match x:", "case [", "*", "\x00", "\ud800", "@", ":="),
 ]
 
 

@@ -9,7 +9,7 @@ hashes, but not elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from spadework.environment.adaptation import prepend
 from spadework.environment.gates.plays import (
@@ -61,10 +61,13 @@ async def determinism(trial: Trial, open_twin: Callable[[], Awaitable[OpenProgra
         played += await trial.try_solved(trial.seeds)
     originals = [play for play in played if isinstance(play, Transcript)]
     await _compare_with_twin(trial, originals, await open_twin())
-    distinct = await _distinct_instances(trial)
+    seeds = trial.seeds
+    distinct = await _distinct_instances(trial, seeds)
+    if distinct == 1:
+        seeds = (*trial.seeds, *trial.confirming_seeds)
+        distinct = await _distinct_instances(trial, seeds)
     require(
-        distinct >= 2,
-        f"{len(trial.seeds)} different seeds give the same instance; draw the instance from random.Random(seed)",
+        distinct > 1, f"{len(seeds)} different seeds give the same instance; draw the instance from random.Random(seed)"
     )
     return {"distinct_instances": distinct}
 
@@ -103,17 +106,15 @@ def _apart(left: str, right: str) -> str:
     return f"reads {quote(left[start:])} or {quote(right[start:])}"
 
 
-async def _distinct_instances(trial: Trial) -> int:
+async def _distinct_instances(trial: Trial, seeds: Sequence[int]) -> int:
     """Different first observations and, where they are known, solutions; if all agree, different answers to actions."""
-    starts = await trial.first_observations(trial.seeds)
-    solutions = await trial.solutions(trial.seeds) if await trial.knows_solutions(trial.seeds) else [()] * len(starts)
-    shown = set(zip(starts, solutions, strict=True))
-    if len(shown) > 1:
-        return len(shown)
+    starts = await trial.first_observations(seeds)
+    solutions = await trial.solutions(seeds) if await trial.knows_solutions(seeds) else [()] * len(starts)
+    distinct = len(set(zip(starts, solutions, strict=True)))
+    if distinct > 1:
+        return distinct
     samples = [play for play in await trial.try_random_plays(trial.seeds, 1) if isinstance(play, Transcript)]
-    scripts = [solutions[0], *(sample.actions for sample in samples)]
-    distinct = 1
-    for actions in scripts:
-        plays = await trial.try_play([(seed, scripted(actions)) for seed in trial.seeds])
+    for actions in (solutions[0], *(sample.actions for sample in samples)):
+        plays = await trial.try_play([(seed, scripted(actions)) for seed in seeds])
         distinct = max(distinct, len({play.steps for play in plays if isinstance(play, Transcript)}))
     return distinct
