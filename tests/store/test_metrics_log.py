@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from spadework.environment.gates import GateName
 from spadework.store.errors import StoreError
 from spadework.store.metrics import METRICS, MetricsLog, read_metrics
 
 
-def log(path: Path, iterations: range, after: int | None = None) -> None:
+def log(path: Path, iterations: range, after: int = -1) -> None:
     with MetricsLog.open(path, after=after) as metrics:
         for iteration in iterations:
             metrics.write(iteration, {"learning/loss": iteration / 3, "agent/episodes": iteration})
@@ -47,7 +48,7 @@ def test_a_torn_line_in_the_middle_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_metric_without_a_meaning_is_refused(tmp_path: Path) -> None:
-    with MetricsLog.open(tmp_path / "m.jsonl") as metrics:
+    with MetricsLog.open(tmp_path / "m.jsonl", after=-1) as metrics:
         with pytest.raises(StoreError, match="metric 'agent/luck' has no line in METRICS"):
             metrics.write(0, {"agent/luck": 1.0})
         metrics.write(0, {})
@@ -56,7 +57,7 @@ def test_a_metric_without_a_meaning_is_refused(tmp_path: Path) -> None:
 
 
 def test_numbers_that_are_not_finite_are_null(tmp_path: Path) -> None:
-    with MetricsLog.open(tmp_path / "m.jsonl") as metrics:
+    with MetricsLog.open(tmp_path / "m.jsonl", after=-1) as metrics:
         metrics.write(0, {"learning/grad_norm": float("nan"), "learning/loss": float("inf")})
     (row,) = read_metrics(tmp_path / "m.jsonl")
     assert row == {"iteration": 0, "learning/grad_norm": None, "learning/loss": None}
@@ -69,13 +70,17 @@ def test_every_metric_is_explained_in_one_line() -> None:
         assert name == name.strip().replace(" ", "")
 
 
+def test_every_gate_s_rejections_are_a_metric() -> None:
+    assert {f"designer/rejected/{gate}" for gate in GateName} <= METRICS.keys()
+
+
 def test_tensorboard_has_the_values_and_a_resume_replaces_later_ones(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     events = tmp_path / "tensorboard"
-    for after, values in ((None, (0.0, 1.0, 2.0)), (0, (10.0, 20.0))):
+    for after, values in ((-1, (0.0, 1.0, 2.0)), (0, (10.0, 20.0))):
         with MetricsLog.open(tmp_path / "m.jsonl", after=after, tensorboard=events) as metrics:
-            for iteration, value in enumerate(values, start=0 if after is None else after + 1):
+            for iteration, value in enumerate(values, start=after + 1):
                 metrics.write(iteration, {"learning/loss": value})
     read = accumulator.EventAccumulator(str(events))
     read.Reload()
@@ -85,7 +90,7 @@ def test_tensorboard_has_the_values_and_a_resume_replaces_later_ones(tmp_path: P
 def test_without_tensorboard_the_install_line_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(StoreError, match=r"pip install 'spadework\[train\]'"):
-        MetricsLog.open(tmp_path / "m.jsonl", tensorboard=tmp_path / "tensorboard")
+        MetricsLog.open(tmp_path / "m.jsonl", after=-1, tensorboard=tmp_path / "tensorboard")
 
 
 def test_lines_are_json(tmp_path: Path) -> None:

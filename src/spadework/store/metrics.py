@@ -28,24 +28,25 @@ TIME_PREFIX = "time/"
 
 
 class MetricsLog:
-    """Appends to the metrics of a run; a context manager."""
+    """Appends to the metrics of a run; a context manager. ``last`` is the last iteration, None in an empty log."""
 
     def __init__(self, path: Path, tensorboard: SummaryWriter | None, last: int | None) -> None:
         self._path = path
         self._tensorboard = tensorboard
-        self._last = last
-        self._file = path.open("a", encoding="utf-8")
+        self.last = last
+        # Unbuffered: a line that the disk refused is not tried again when the file is closed.
+        self._file = path.open("ab", buffering=0)
 
     @classmethod
-    def open(cls, path: Path, *, after: int | None = None, tensorboard: Path | None = None) -> Self:
+    def open(cls, path: Path, *, after: int, tensorboard: Path | None = None) -> Self:
         """Open the log to continue ``after`` that iteration: lines of later ones go, as does a torn last line.
 
-        ``after`` None starts from nothing. ``tensorboard`` is the directory of event files, None for none.
+        ``after`` -1 starts from nothing. ``tensorboard`` is the directory of event files, None for none.
         Raises StoreError if the log cannot be read or TensorBoard is not installed.
         """
-        kept = [] if after is None else [row for row in read_metrics(path) if row["iteration"] <= after]
+        kept = [row for row in read_metrics(path) if row["iteration"] <= after]
         write_atomically(path, "".join(_line(row) for row in kept).encode())
-        writer = None if tensorboard is None else _summary_writer(tensorboard, 0 if after is None else after + 1)
+        writer = None if tensorboard is None else _summary_writer(tensorboard, after + 1)
         return cls(path, writer, kept[-1]["iteration"] if kept else None)
 
     def write(self, iteration: int, values: Mapping[str, Value]) -> None:
@@ -53,13 +54,18 @@ class MetricsLog:
         unknown = sorted(name for name in values if name not in METRICS)
         if unknown:
             raise StoreError(f"metric {unknown[0]!r} has no line in METRICS of {__package__}.glossary; add one")
-        if self._last is not None and iteration <= self._last:
-            raise StoreError(f"metrics of iteration {iteration} cannot follow those of {self._last} in {self._path}")
+        if self.last is not None and iteration <= self.last:
+            raise StoreError(f"metrics of iteration {iteration} cannot follow those of {self.last} in {self._path}")
         finite = {name: value if math.isfinite(value) else None for name, value in values.items()}
-        self._file.write(_line({"iteration": iteration, **finite}))
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._last = iteration
+        try:
+            self._file.write(_line({"iteration": iteration, **finite}).encode())
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise StoreError(
+                f"metrics of iteration {iteration} could not be written to {self._path} ({error}); "
+                "free space and give the same command again"
+            ) from error
+        self.last = iteration
         if self._tensorboard is not None:
             for name, value in values.items():
                 self._tensorboard.add_scalar(name, value, iteration)
@@ -100,6 +106,11 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
                 f"line {number} of {path} is not a line of metrics: {line[:60]!r}; restore the file from a copy"
             ) from error
     return rows
+
+
+def metrics_text(path: Path) -> str:
+    """The whole lines of a log, as they are."""
+    return "".join(_line(row) for row in read_metrics(path))
 
 
 def _line(row: Mapping[str, Any]) -> str:

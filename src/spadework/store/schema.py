@@ -170,13 +170,26 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
     """Open the pool read-only; works while another process writes it. Raises StoreError."""
     if not path.is_file():
         raise StoreError(f"there is no pool at {path}; give the directory of a run that has started")
+    uri = f"{path.resolve().as_uri()}?mode=ro"
     with one_sentence(path):
-        connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", timeout=BUSY_TIMEOUT_S, uri=True)
         try:
-            _require_version(connection, path)
-        except BaseException:
-            connection.close()
-            raise
+            return _opened(uri, path)
+        except sqlite3.OperationalError:
+            # Reading a WAL database writes its index beside it. On a read-only medium that cannot be; but as long as a
+            # run writes its pool there is a log, so without one the file is as it will stay.
+            if path.with_name(path.name + "-wal").exists():
+                raise
+            return _opened(f"{uri}&immutable=1", path)
+
+
+def _opened(uri: str, path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(uri, timeout=BUSY_TIMEOUT_S, uri=True)
+    try:
+        _require_version(connection, path)
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
