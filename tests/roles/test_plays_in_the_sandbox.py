@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from guessing_game import GUESS
 from scripted_engine import Script, ScriptedEngine
 from small_tokenizers import CHATML, build_tokenizer
 
@@ -20,26 +21,6 @@ from spadework.sandbox.outcomes import FaultKind, Outcome
 RENDERING = open_rendering(build_tokenizer(CHATML), "local", thinking=False)
 PLAYER = Player(RENDERING, full, AgentConfig(max_reply_tokens=40, max_episode_tokens=4000), 4000, run_seed=7)
 
-GUESS = """
-import random
-
-class GuessEnv:
-    max_turns = 4
-
-    def reset(self, seed=None):
-        self.secret = random.Random(seed).randint(1, 9)
-        self.turn = 0
-        return "Guess a number from 1 to 9.", {}
-
-    def step(self, action):
-        self.turn += 1
-        if not action.isdigit():
-            return "Say a number.", 0.0, False, self.turn == 4, {}
-        if int(action) == self.secret:
-            return "Yes.", 1.0, True, False, {}
-        word = "low" if int(action) < self.secret else "high"
-        return f"Too {word}.", 0.0, False, self.turn == 4, {}
-"""
 CRASHING = GUESS.replace('return "Yes."', "raise KeyError(action)\n            return 1")
 HANGING = GUESS.replace('word = "low"', 'while action == "9": pass\n        word = "low"')
 
