@@ -100,7 +100,7 @@ that survives `reset`.
 # Observations
 
 - The first one states the situation, the goal, every valid command with its exact form, and the number of turns. \
-Write commands as the player must type them, for example `measure 3`; the player puts its command into \\boxed{{}}.
+Write commands as `step` reads them, for example `measure 3`; the player is told elsewhere how to mark its command.
 - Each later one says what the last action did and what is visible now, in a few short lines. Do not repeat the rules.
 - No observation, error message or reminder contains the hidden values before the player has earned them.
 
