@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -20,7 +22,7 @@ LOGIT_ELEMENTS = 1 << 22
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """Some of the data, padded on the right.
+    """Some of the data's input tokens, padded on the right (a row's T inputs are followed by the target of the last).
 
     The N weighted tokens are listed row by row: ``flat_N`` is the position (in the flattened batch) whose hidden state
     predicts each. ``index_B`` says which datum a row is.
@@ -56,42 +58,42 @@ def check(data: Sequence[Datum], max_tokens: int, vocabulary: int) -> None:
 
 
 def micro_batches(data: Sequence[Datum], token_budget: int) -> Iterator[MicroBatch]:
-    """Data sorted by length (longest first, then by place), as many per batch as fit the budget with padding."""
-    order = sorted(range(len(data)), key=lambda index: (-len(data[index].token_ids_T), index))
+    """Data sorted by length (longest first, then by place), as many per batch as fit the budget with padding.
+
+    The last weighted token of a datum and what follows it are no input: nothing that counts depends on them.
+    """
+    inputs = [max(t for t, weight in enumerate(datum.weights_T) if weight) for datum in data]
+    order = sorted(range(len(data)), key=lambda index: (-inputs[index], index))
     at = 0
     while at < len(order):
-        rows = max(1, token_budget // len(data[order[at]].token_ids_T))
-        yield _pad([(index, data[index]) for index in order[at : at + rows]])
+        width = inputs[order[at]]
+        rows = max(1, token_budget // width)
+        yield _pad([(index, data[index]) for index in order[at : at + rows]], width)
         at += rows
 
 
-def _pad(rows: Sequence[tuple[int, Datum]]) -> MicroBatch:
-    width = max(len(datum.token_ids_T) for _, datum in rows)
-    ids_BT = np.zeros((len(rows), width), dtype=np.int64)
-    weights_BT, old_BT, advantages_BT = (np.zeros((len(rows), width)) for _ in range(3))
-    for row, (_, datum) in enumerate(rows):
-        length = len(datum.token_ids_T)
-        ids_BT[row, :length] = datum.token_ids_T
-        weights_BT[row, :length] = datum.weights_T
-        old_BT[row, :length] = datum.logprobs_T
-        advantages_BT[row, :length] = datum.advantages_T
+def _pad(rows: Sequence[tuple[int, Datum]], width: int) -> MicroBatch:
+    def padded(name: str, kind: type[np.int64] | type[np.float32]) -> npt.NDArray[Any]:
+        out = np.zeros((len(rows), width + 1), dtype=kind)
+        for row, (_, datum) in enumerate(rows):
+            values = getattr(datum, name)[: width + 1]
+            out[row, : len(values)] = values
+        return out
+
+    ids_BT, weights_BT = padded("token_ids_T", np.int64), padded("weights_T", np.float32)
     weighted = weights_BT != 0
     row_N, column_N = np.nonzero(weighted)
-    temperature_B = np.array([datum.temperature for _, datum in rows])
-
-    def floats(values: np.ndarray) -> Tensor:
-        return torch.from_numpy(values.astype(np.float32))
-
+    temperature_B = np.array([datum.temperature for _, datum in rows], dtype=np.float32)
     return MicroBatch(
-        tuple(index for index, _ in rows),
-        torch.from_numpy(ids_BT),
-        torch.from_numpy(row_N * width + column_N - 1),
-        tuple(weighted.sum(1).tolist()),
-        torch.from_numpy(ids_BT[weighted]),
-        floats(weights_BT[weighted]),
-        floats(old_BT[weighted]),
-        floats(advantages_BT[weighted]),
-        floats(temperature_B[row_N]),
+        index_B=tuple(index for index, _ in rows),
+        ids_BT=torch.from_numpy(ids_BT[:, :width]),
+        flat_N=torch.from_numpy(row_N * width + column_N - 1),
+        counts_B=tuple(weighted.sum(1).tolist()),
+        targets_N=torch.from_numpy(ids_BT[weighted]),
+        weights_N=torch.from_numpy(weights_BT[weighted]),
+        old_N=torch.from_numpy(padded("logprobs_T", np.float32)[weighted]),
+        advantages_N=torch.from_numpy(padded("advantages_T", np.float32)[weighted]),
+        temperatures_N=torch.from_numpy(temperature_B[row_N]),
     )
 
 
