@@ -87,3 +87,9 @@ def test_a_model_that_transforms_its_logits_is_refused(tmp_path: Path) -> None:
     transformers.AutoModelForCausalLM.from_config(config).save_pretrained(directory)
     with pytest.raises(ModelUnusable, match="CohereForCausalLM"):
         open_tiny(directory)
+
+
+def test_a_model_whose_rotary_embedding_changes_with_the_length_is_refused(tiny_qwen3: Path, tmp_path: Path) -> None:
+    rope = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10000.0}
+    with pytest.raises(ModelUnusable, match="dynamic"):
+        open_tiny(changed(tiny_qwen3, tmp_path / "model", rope_parameters=rope))

@@ -166,6 +166,9 @@ def _cache_shape(config: Any) -> CacheShape:
         raise ValueError(
             f"its layers are of the kinds {', '.join(sorted(kinds))}; the local engine knows full attention"
         )
+    rope = (getattr(config, "rope_parameters", None) or {}).get("rope_type", "default")
+    if rope in ("dynamic", "longrope"):
+        raise ValueError(f"its rotary embedding ({rope}) changes with the length, so keys cannot be reused")
     heads = config.num_attention_heads
     key_heads = getattr(config, "num_key_value_heads", None) or heads
     width = getattr(config, "head_dim", None) or config.hidden_size // heads

@@ -59,6 +59,8 @@ class Sampler:
 
 
 class _Generation:
+    """One batch from prompts to replies. Rows of the batch are numbered apart from requests: `rows` maps them."""
+
     def __init__(self, model: Model, cache: BatchCache, requests: Sequence[Request]) -> None:
         prefixes = [request.cache.shared_prefix(request.prompt_ids_T) for request in requests]
         new = [len(request.prompt_ids_T) - prefix for request, prefix in zip(requests, prefixes, strict=True)]
@@ -68,44 +70,28 @@ class _Generation:
         self.prefix_B = np.array([prefixes[index] for index in self.order])
         self.new_B = np.array([new[index] for index in self.order])
         self.budget_B = np.array([request.params.max_tokens for request in self.requests])
+        self.stop_BK = _stop_table(self.requests)
         self.model, self.cache = model, cache
         self.P, self.N = int(self.prefix_B.max()), int(self.new_B.max())
         self.decode_slot = self.P + self.N
         self.slots = self.decode_slot + min(DECODE_SLOTS, int(self.budget_B.max()))
-        size = len(requests)
-        self.tokens_BT = np.zeros((size, 0), dtype=np.int64)
-        self.logprobs_BT = np.zeros((size, 0))
-        self.length_B = np.zeros(size, dtype=np.int64)
-        self.stopped_B = np.zeros(size, dtype=bool)
-        self.caches: list[MemberCache | None] = [None] * size
-        self.rows = np.arange(size)  # of the batch's rows, which request each serves
+        self.tokens_BT = np.zeros((len(requests), 0), dtype=np.int64)
+        self.logprobs_BT = np.zeros((len(requests), 0))
+        self.length_B = np.zeros(len(requests), dtype=np.int64)
+        self.stopped_B = np.zeros(len(requests), dtype=bool)
+        self.replies: list[Reply | None] = [None] * len(requests)
+        self.rows = np.arange(len(requests))
 
     def run(self) -> list[Reply]:
         self.cache.start([request.cache for request in self.requests], self.prefix_B, self.slots)
         temperatures_B = torch.tensor([request.params.temperature for request in self.requests])
-        stops = [request.params.stop_ids for request in self.requests]
-        stop_BK = np.full((len(stops), max(1, max(map(len, stops)))), -1)
-        for row, ids in enumerate(stops):
-            stop_BK[row, : len(ids)] = ids
         uniforms = UniformStreams([request.params.seed for request in self.requests])
-        hidden_BE = self._prefill()
-        mask_B11S = self._mask()
-        step = 0
-        while True:
-            drawn = draw(
-                self.model.logits(hidden_BE),
-                temperatures_B[self.rows],
-                torch.from_numpy(uniforms.at(step, self.rows)),
-            )
-            tokens = drawn.tokens_B.numpy()
-            self._record(step, tokens, drawn.logprobs_B.numpy())
-            done = self.length_B[self.rows] > 0
-            stopped = (stop_BK[self.rows] == tokens[:, None]).any(1)
-            ends = ~done & (stopped | (step + 1 >= self.budget_B[self.rows]))
-            self.length_B[self.rows[ends]] = step + 1
-            self.stopped_B[self.rows[ends]] = stopped[ends]
-            live = ~(done | ends)
+        hidden_BE, mask_B11S = self._prefill(), self._mask()
+        for step in range(int(self.budget_B.max())):
+            uniforms_B = torch.from_numpy(uniforms.at(step, self.rows))
+            drawn = draw(self.model.logits(hidden_BE), temperatures_B[self.rows], uniforms_B)
             tokens_B = drawn.tokens_B
+            live = self._record(step, tokens_B.numpy(), drawn.logprobs_B.numpy())
             if live.sum() <= COMPACT_SHARE * len(live):
                 self._store(np.flatnonzero(~live))
                 if not live.any():
@@ -114,8 +100,7 @@ class _Generation:
                 self.cache.keep_rows(keep)
                 self.rows, tokens_B, mask_B11S = self.rows[live], tokens_B[keep], mask_B11S[keep]
             hidden_BE = self._step(step, tokens_B, mask_B11S)
-            step += 1
-        return self._replies()
+        return [reply for reply in self.replies if reply is not None]
 
     def _prefill(self) -> Tensor:
         """Compute the new prompt tokens of all rows; the hidden state of each row's last one."""
@@ -165,35 +150,52 @@ class _Generation:
         missing = slot + 1 - mask_B11S.shape[3]
         if missing > 0:
             mask_B11S = torch.nn.functional.pad(mask_B11S, (0, missing))
-        positions_B = torch.from_numpy((self.prefix_B + self.new_B)[self.rows] + step)
+        positions = (self.prefix_B + self.new_B)[self.rows] + step
+        # Rows that ended draw on until the batch drops them, but not beyond the last position that exists.
+        positions_B = torch.from_numpy(np.minimum(positions, self.model.max_context_tokens - 1))
         window = Window(self.cache.cache_LXBHSD, slot, mask_B11S[..., : slot + 1])
         return self.model.hidden(tokens_B[:, None], positions_B[:, None], window)[:, 0]
 
-    def _record(self, step: int, tokens: npt.NDArray[np.int64], logprobs: npt.NDArray[np.float32]) -> None:
+    def _record(
+        self, step: int, tokens: npt.NDArray[np.int64], logprobs: npt.NDArray[np.float32]
+    ) -> npt.NDArray[np.bool_]:
+        """Note what was drawn; which rows go on. Rows that ended but are still in the batch draw on, unheeded."""
         if step >= self.tokens_BT.shape[1]:
             room = ((0, 0), (0, DECODE_SLOTS))
             self.tokens_BT, self.logprobs_BT = np.pad(self.tokens_BT, room), np.pad(self.logprobs_BT, room)
         self.tokens_BT[self.rows, step] = tokens
         self.logprobs_BT[self.rows, step] = logprobs
+        over = self.length_B[self.rows] > 0
+        stopped = (self.stop_BK[self.rows] == tokens[:, None]).any(1)
+        ends = ~over & (stopped | (step + 1 >= self.budget_B[self.rows]))
+        self.length_B[self.rows[ends]] = step + 1
+        self.stopped_B[self.rows[ends]] = stopped[ends]
+        live: npt.NDArray[np.bool_] = ~(over | ends)
+        return live
 
-    def _store(self, finished: npt.NDArray[np.int64]) -> None:
-        """Keep what finished rows computed. The last token of a reply was drawn but never computed."""
-        for row in finished.tolist():
+    def _store(self, ended: npt.NDArray[np.int64]) -> None:
+        """Make the replies of rows that ended, before the batch drops them."""
+        for row in ended.tolist():
             index = int(self.rows[row])
-            prefix, new, fed = int(self.prefix_B[index]), int(self.new_B[index]), int(self.length_B[index]) - 1
-            ranges = [(0, prefix), (self.P, self.P + new), (self.decode_slot, self.decode_slot + fed)]
-            ids = np.concatenate([self.requests[index].prompt_ids_T, self.tokens_BT[index, :fed]])
-            self.caches[index] = MemberCache(ids, self.cache.row(row, ranges))
-
-    def _replies(self) -> list[Reply]:
-        replies: list[Reply | None] = [None] * len(self.requests)
-        for row, index in enumerate(self.order):
-            cache, length = self.caches[row], int(self.length_B[row])
-            assert cache is not None
-            replies[index] = Reply(
-                tuple(self.tokens_BT[row, :length].tolist()),
-                tuple(self.logprobs_BT[row, :length].tolist()),
-                StopReason.STOP if self.stopped_B[row] else StopReason.LENGTH,
-                cache,
+            prefix, new, length = int(self.prefix_B[index]), int(self.new_B[index]), int(self.length_B[index])
+            # The last token of a reply was drawn but never computed.
+            fed = self.tokens_BT[index, : length - 1]
+            ranges = [(0, prefix), (self.P, self.P + new), (self.decode_slot, self.decode_slot + len(fed))]
+            self.replies[self.order[index]] = Reply(
+                tuple(self.tokens_BT[index, :length].tolist()),
+                tuple(self.logprobs_BT[index, :length].tolist()),
+                StopReason.STOP if self.stopped_B[index] else StopReason.LENGTH,
+                MemberCache(
+                    np.concatenate([self.requests[index].prompt_ids_T, fed]),
+                    self.cache.row(row, ranges),
+                ),
             )
-        return [reply for reply in replies if reply is not None]
+
+
+def _stop_table(requests: Sequence[Request]) -> npt.NDArray[np.int64]:
+    """Every request's stop ids, padded with -1, which is no token."""
+    stops = [request.params.stop_ids for request in requests]
+    table_BK = np.full((len(stops), max(1, *map(len, stops))), -1)
+    for row, ids in enumerate(stops):
+        table_BK[row, : len(ids)] = ids
+    return table_BK
