@@ -129,6 +129,19 @@ def test_other_run_seeds_try_other_seeds_and_agree() -> None:
     assert first[0].measures["seeds"] != second[0].measures["seeds"]
 
 
+def test_a_coin_flip_is_trivial_and_a_choice_of_three_is_not_whatever_the_seeds() -> None:
+    """Chance can tip each verdict; over several run seeds the games are still told apart."""
+    coin, doors, boxes = (
+        (PROGRAMS / name).read_text() for name in ("faulty/coin.py", "faulty/two_doors.py", "sound/three_boxes.py")
+    )
+
+    def passed(source: str) -> int:
+        return sum(asyncio.run(check_all([source], run_seed, at_once=True))[0].passed for run_seed in range(1, 7))
+
+    assert passed(coin) + passed(doors) <= 1
+    assert passed(boxes) >= 5
+
+
 def test_keep_going_runs_every_gate() -> None:
     report = check((PROGRAMS / "faulty" / "never_ends.py").read_text(), keep_going=True)
     assert [result.gate for result in report.results] == ORDER

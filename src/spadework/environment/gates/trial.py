@@ -63,8 +63,12 @@ class Trial:
 
     @property
     def confirming_seeds(self) -> tuple[int, ...]:
-        first = len(self.seeds)
-        return tuple(gate_seed(self.run_seed, index) for index in range(first, first + CONFIRMING_SEEDS))
+        return self.further_seeds(0, CONFIRMING_SEEDS)
+
+    def further_seeds(self, start: int, count: int) -> tuple[int, ...]:
+        """Seeds ``start`` to ``start + count`` of those behind the tested ones."""
+        first = len(self.seeds) + start
+        return tuple(gate_seed(self.run_seed, index) for index in range(first, first + count))
 
     async def play(self, plays: Sequence[SeededAgent]) -> list[Transcript]:
         """Plays of (seed, agent) pairs, at once, in order."""
