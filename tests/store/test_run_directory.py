@@ -102,10 +102,12 @@ def test_two_processes_never_write_one_run(tmp_path: Path) -> None:
     )
     arguments = [sys.executable, "-c", script, str(tmp_path / "run")]
     with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == "open\n"
-        with pytest.raises(StoreError, match=f"is being written by process {other.pid} on"):
-            RunDirectory.create_or_open(tmp_path / "run", Config())
-        assert RunDirectory.open_readonly(tmp_path / "run").config == Config()
-        other.kill()
+        try:
+            assert other.stdout is not None
+            assert other.stdout.readline() == "open\n"
+            with pytest.raises(StoreError, match=f"is being written by process {other.pid} on"):
+                RunDirectory.create_or_open(tmp_path / "run", Config())
+            assert RunDirectory.open_readonly(tmp_path / "run").config == Config()
+        finally:
+            other.kill()
     RunDirectory.create_or_open(tmp_path / "run", Config()).close()

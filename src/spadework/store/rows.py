@@ -14,7 +14,7 @@ from spadework.sandbox.outcomes import FaultKind, Outcome
 from spadework.store.records import AttemptRecord, EnvironmentRecord, GateRow
 
 Row = Sequence[object]
-COMPRESSION_LEVEL = 3
+COMPRESSION_LEVEL = 1
 ENVIRONMENT_COLUMNS = (
     "id, iteration, round, slot, skill, document_id, class_name, source, hint, summary,"
     " fingerprint, shingles, bands, measures"
