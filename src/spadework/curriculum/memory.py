@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spadework.config import MemoryConfig
-from spadework.curriculum.estimates import Estimate
-from spadework.curriculum.zones import Zone, zone
+from spadework.curriculum.zones import Zone, zone_of
 from spadework.roles.episode import EpisodeEnd
 from spadework.seeding import generator
 from spadework.store.reader import PoolReader
@@ -73,12 +72,8 @@ def select_memory(
     """
     if not config.enabled:
         return Memory()
-    standings = [
-        (zone(plain, hinted), standing)
-        for standing in pool.standings(skill, round_ - config.window_rounds, round_ - 1)
-        if (plain := _estimate(standing.plain_mean, standing.plain_stderr, standing.plain_plays))
-        for hinted in [_estimate(standing.hinted_mean, standing.hinted_stderr, standing.hinted_plays)]
-    ]
+    seen = pool.standings(skill, round_ - config.window_rounds, round_ - 1)
+    standings = [(zone_of(standing), standing) for standing in seen]
     rng = generator(run_seed, "memory", round_, slot, attempt)
     frontier = [s for z, s in standings if z is Zone.FRONTIER and s.regret is not None]
     best = sorted(frontier, key=lambda s: (-(s.regret or 0.0), s.environment_id))[: config.candidates]
@@ -164,10 +159,6 @@ def _why_hard(standing: Standing, profile: PlayProfile) -> str:
     if standing.hinted_plays and standing.hinted_wins == 0:
         reasons.append("not even the hint helped")
     return "; " + " and ".join(reasons) if reasons else ""
-
-
-def _estimate(mean: float | None, stderr: float | None, count: int) -> Estimate | None:
-    return None if mean is None else Estimate(mean, stderr, count)
 
 
 def _shuffled(standings: Sequence[Standing], rng: np.random.Generator) -> list[Standing]:

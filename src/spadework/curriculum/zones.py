@@ -18,6 +18,7 @@ import math
 from enum import StrEnum
 
 from spadework.curriculum.estimates import Estimate
+from spadework.store.records import Standing
 
 LOW = 0.15
 HIGH = 0.85
@@ -45,3 +46,13 @@ def zone(plain: Estimate, hinted: Estimate | None) -> Zone:
     gap = hinted.mean - plain.mean
     noise = math.hypot(*(1.0 if arm.stderr is None else arm.stderr for arm in (plain, hinted)))
     return Zone.FRONTIER if gap >= GAP and gap > Z * noise else Zone.UNSOLVABLE
+
+
+def zone_of(standing: Standing) -> Zone | None:
+    """The zone by everything measured so far; None if no plain play has a return."""
+    if standing.plain_mean is None:
+        return None
+    plain = Estimate(standing.plain_mean, standing.plain_stderr, standing.plain_plays)
+    if standing.hinted_mean is None:
+        return zone(plain, None)
+    return zone(plain, Estimate(standing.hinted_mean, standing.hinted_stderr, standing.hinted_plays))
