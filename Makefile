@@ -1,0 +1,81 @@
+# make demo   a whole self-play run on this machine, from nothing
+# make test   format check, lint, types and tests
+# Both make .venv on their first call and reuse it afterwards.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+INSTALL := PIP_ROOT_USER_ACTION=ignore $(PIP) install --quiet --no-input --constraint constraints.txt
+
+# The interpreter that .venv is made from. Give your own with `make demo PYTHON=/path/to/python3.12`.
+PYTHON ?=
+
+.PHONY: help demo test format-check lint types tests format docs setup setup-dev clean
+
+help:
+	@sed -n 's/^# make /make /p' Makefile
+	echo "make format   let ruff lay out and tidy the code"
+	echo "make docs     write the generated pages of docs/ anew"
+	echo "make clean    remove .venv and caches; runs/ stays"
+
+demo: setup
+	@$(BIN)/spadework train quickstart $(ARGS)
+
+test: format-check lint types tests
+
+format-check: setup-dev
+	@$(BIN)/ruff format --check .
+
+lint: setup-dev
+	@$(BIN)/ruff check .
+
+types: setup-dev
+	@$(BIN)/mypy
+
+tests: setup-dev
+	@$(BIN)/python -m pytest $(ARGS)
+
+format: setup-dev
+	@$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: setup-dev
+	@$(BIN)/python docs/generate_configuration.py
+
+clean:
+	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+setup: $(VENV)/.ready
+
+setup-dev: $(VENV)/.ready-dev
+
+$(VENV)/.made:
+	@for python in $(or $(PYTHON),python3.11 python3.12 python3.13 python3); do
+	    if "$$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; then
+	        echo "Making $(VENV) with $$("$$python" --version)"
+	        "$$python" -m venv $(VENV) || { echo "$$python could not make $(VENV): its venv module is missing (Debian and Ubuntu: install python3-venv)." >&2; exit 1; }
+	        touch $@
+	        exit 0
+	    fi
+	done
+	echo "No Python 3.11, 3.12 or 3.13 among $(or $(PYTHON),python3.11 python3.12 python3.13 python3): install one, or name it with PYTHON=/path/to/python." >&2
+	exit 1
+
+# torch comes first and alone, so that nothing else can choose its version.
+$(VENV)/.ready: pyproject.toml constraints.txt | $(VENV)/.made
+	@echo "Installing pinned dependencies into $(VENV); a few minutes the first time"
+	$(INSTALL) torch
+	$(INSTALL) hatchling editables
+	$(INSTALL) --no-build-isolation --editable '.[train,parquet]'
+	touch $@
+
+$(VENV)/.ready-dev: $(VENV)/.ready
+	@echo "Installing the tools of developers into $(VENV)"
+	$(INSTALL) --no-build-isolation --editable '.[train,parquet,dev]'
+	touch $@
