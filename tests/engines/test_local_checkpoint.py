@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 import transformers
-from test_local_update import SETTINGS, some_data
-from tiny_models import open_tiny, save_tiny_model
+from tiny_models import SETTINGS, open_tiny, save_tiny_model, some_data
 
 from spadework.engines.base import SamplingParams
 from spadework.engines.local.checkpoint import CheckpointUnusable

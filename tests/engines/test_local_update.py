@@ -8,35 +8,11 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from tiny_models import VOCABULARY, open_tiny
+from tiny_models import SETTINGS, VOCABULARY, open_tiny, some_data
 
 from spadework.engines.base import Datum, SamplingParams
 from spadework.engines.local import update
 from spadework.engines.local.engine import LocalEngine
-from spadework.learning.loss import PolicyLoss
-
-SETTINGS = PolicyLoss()
-
-
-def some_data(count: int = 6, seed: int = 0) -> list[Datum]:
-    """Ragged sequences with several spans of sampled tokens, off-policy enough for the clip to act."""
-    draws = np.random.default_rng(seed)
-    data = []
-    for number in range(count):
-        length = int(draws.integers(4, 60))
-        sampled = draws.random(length) < 0.4
-        sampled[0], sampled[-1] = False, True
-        advantages = np.where(sampled, draws.normal(size=length), 0.0)
-        data.append(
-            Datum(
-                token_ids_T=tuple(draws.integers(2, VOCABULARY, length).tolist()),
-                weights_T=tuple(np.where(sampled, 0.01, 0.0).tolist()),
-                logprobs_T=tuple(np.where(sampled, draws.normal(-4, 1, length), 0.0).tolist()),
-                advantages_T=tuple(advantages.tolist()),
-                temperature=(1.0, 0.7)[number % 2],
-            )
-        )
-    return data
 
 
 def plain_pass(directory: Path, data: list[Datum]) -> tuple[float, list[list[float]], float, float]:

@@ -2,14 +2,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import torch
 import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from spadework.config import EngineConfig, LearningConfig, ModelConfig
+from spadework.engines.base import Datum
 from spadework.engines.local.engine import LocalEngine
+from spadework.learning.loss import PolicyLoss
 
 VOCABULARY = 60
+SETTINGS = PolicyLoss()
 CHAT_TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
 
 
@@ -44,3 +48,24 @@ def open_tiny(directory: Path, *, sample_batch: int = 512, train_tokens: int = 2
         ModelConfig(path=str(directory), max_context_tokens=200),
         LearningConfig(**{"learning_rate": 1e-3, **learning}),
     )
+
+
+def some_data(count: int = 6, seed: int = 0) -> list[Datum]:
+    """Ragged sequences with several spans of sampled tokens, off-policy enough for the clip to act."""
+    draws = np.random.default_rng(seed)
+    data = []
+    for number in range(count):
+        length = int(draws.integers(4, 60))
+        sampled = draws.random(length) < 0.4
+        sampled[0], sampled[-1] = False, True
+        advantages = np.where(sampled, draws.normal(size=length), 0.0)
+        data.append(
+            Datum(
+                token_ids_T=tuple(draws.integers(2, VOCABULARY, length).tolist()),
+                weights_T=tuple(np.where(sampled, 0.01, 0.0).tolist()),
+                logprobs_T=tuple(np.where(sampled, draws.normal(-4, 1, length), 0.0).tolist()),
+                advantages_T=tuple(advantages.tolist()),
+                temperature=(1.0, 0.7)[number % 2],
+            )
+        )
+    return data
