@@ -7,6 +7,12 @@ from types import MappingProxyType
 
 GATES = ("parse", "contract", "determinism", "termination", "not-trivial", "solvable", "secret", "hint-safe", "novel")
 
+FAULTS = ("load", "exception", "contract", "timeout", "memory", "output", "exit", "protocol")
+
+_FAULTS = {
+    f"environments/faults/{kind}": f"Episodes that ended in an environment's fault of the kind `{kind}`; left out if 0."
+    for kind in FAULTS
+}
 _REJECTED = {f"designer/rejected/{gate}": f"Attempts of the round that the gate `{gate}` rejected." for gate in GATES}
 
 METRICS: Mapping[str, str] = MappingProxyType(
@@ -14,11 +20,16 @@ METRICS: Mapping[str, str] = MappingProxyType(
         # The run
         "round": "Number of the design round that the iteration belongs to.",
         "policy_version": "Optimiser steps applied to the weights so far.",
+        "tokens/sampled": "Tokens of programs and plays sampled in the iteration (those of hints are not counted).",
         # Agent
-        "agent/plain_win_rate": "Share of plain episodes with a positive return, over all environments.",
-        "agent/hinted_win_rate": "Share of hinted episodes with a positive return, over all environments.",
+        "agent/plain_win_rate": "Share of plain episodes with a positive return, each environment counting the same.",
+        "agent/plain_win_rate_stderr": "Standard error of that share over environments.",
+        "agent/hinted_win_rate": "Share of hinted episodes with a positive return, each environment counting the same.",
+        "agent/hinted_win_rate_stderr": "Standard error of that share over environments.",
         "agent/plain_return": "Mean return of plain episodes, each environment counting the same.",
+        "agent/plain_return_stderr": "Standard error of that mean over environments.",
         "agent/hinted_return": "Mean return of hinted episodes, each environment counting the same.",
+        "agent/hinted_return_stderr": "Standard error of that mean over environments.",
         "agent/return_spread": "Mean over environments of the standard deviation of plain returns within one.",
         "agent/episodes": "Plain episodes with a return.",
         "agent/turns": "Mean turns of an episode.",
@@ -35,7 +46,9 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "environments/frontier": "Share of the round's environments that are at the frontier.",
         "environments/unsolvable": "Share of the round's environments that are unsolvable.",
         "environments/faults": "Episodes that ended in a fault of the environment.",
+        **_FAULTS,
         "environments/infrastructure_faults": "Episodes that ended in a fault of the host, after their retry.",
+        "environments/retried": "Plays that failed once and were played again on their seed.",
         "environments/dropped_seeds": "Seeds that were dropped from both arms because a play failed twice.",
         # Designer
         "designer/attempts": "Designer completions of the round.",
@@ -43,13 +56,16 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "designer/first_attempt_validity": "Share of the round's slots whose first attempt became an environment.",
         "designer/empty_slots": "Slots of the round that no attempt filled.",
         "designer/truncated": "Attempts of the round that reached the token budget.",
+        "designer/prompts_too_long": "Attempts of the round whose prompt left no room for a program.",
+        "designer/host_faults": "Attempts of the round that the host failed twice: nobody's fault, not trained on.",
         "designer/hint_failures": "Valid programs of the round for which no safe hint was found.",
         "designer/reply_tokens": "Mean tokens of an attempt.",
-        "designer/reward": "Mean designer reward of the attempts trained on in the iteration.",
-        "designer/reward_valid": "Mean designer reward of the attempts trained on that became environments.",
+        "designer/reward": "Mean designer reward of the attempts judged in the iteration.",
+        "designer/reward_valid": "Mean designer reward of the attempts judged that became environments.",
+        "designer/unjudged": "Attempts whose window is over but that nothing was measured of, or that are dropped.",
         **_REJECTED,
         # Diversity
-        "diversity/families": "Distinct families among the round's environments (near-duplicates count once).",
+        "diversity/families": "Families among the round's environments: those that are half the same are put together.",
         "diversity/nearest_similarity": "Mean similarity of the round's environments to their nearest in the pool.",
         "diversity/grounding": "Share of the programs' content words that come from their document.",
         "diversity/grounding_control": "The same share against a document of another environment.",
@@ -60,6 +76,8 @@ METRICS: Mapping[str, str] = MappingProxyType(
         # Learning
         "learning/loss": "Mean loss of the iteration's minibatches (0 at an on-policy step is normal).",
         "learning/grad_norm": "Mean norm of the gradient before it is clipped.",
+        "learning/agent_grad_norm": "Mean norm of the agent's part of the gradient.",
+        "learning/designer_grad_norm": "Mean norm of the designer's part of the gradient.",
         "learning/agent_grad_share": "Share of the agent in the two roles' summed gradient norms.",
         "learning/designer_grad_share": "Share of the designer in the two roles' summed gradient norms.",
         "learning/clipped_share": "Share of trained tokens whose gradient the clip of the ratio removed.",
@@ -79,9 +97,10 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "learning/entropy": "Mean negative log-probability of sampled tokens: an estimate of the policy's entropy.",
         "learning/logprob_mismatch": "Mean absolute difference of a token's log-probability, sampler against trainer.",
         "learning/logprob_mismatch_max": "Largest such difference.",
+        "learning/logprob_mismatch_sequence_max": "Largest absolute sum of such differences over one sequence.",
         "learning/ratio": "Mean importance ratio of trained tokens before the first step; 1 if both sides agree.",
         "learning/unchanged_weights": "Share of weights that the iteration left exactly as they were.",
-        "learning/weights_checksum": "Sum of all weights after the iteration, to see that the sampler follows.",
+        "learning/weights_checksum": "48 bits of a digest of all weights after the iteration: equal for equal weights.",
         # Held-out evaluation
         "heldout/in_family": "Share of held-out items of the seed families that were solved; errors count as failures.",
         "heldout/in_family_low": "Lower end of its 95 % bootstrap interval.",
@@ -96,7 +115,8 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "time/gates_s": "Seconds of the gates, added up over attempts that ran at the same time.",
         "time/play_s": "Seconds spent playing.",
         "time/update_s": "Seconds spent updating the weights.",
-        "time/store_s": "Seconds spent writing pool, metrics and checkpoint.",
+        "time/store_s": "Seconds spent adding the iteration to the pool.",
+        "time/checkpoint_s": "Seconds that the checkpoint before this iteration took.",
         "time/evaluation_s": "Seconds spent on held-out evaluation.",
         "time/iteration_s": "Seconds of the whole iteration.",
         "time/sampled_tokens_per_s": "Tokens sampled per second of design and play.",

@@ -1,0 +1,85 @@
+"""Ctrl-C and SIGTERM: the iteration under way is given up, unless it is being stored, and the last checkpoint stays."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupted(Exception):
+    """A signal ended the run early; the message says how to go on. ``saved`` is the last iteration that is kept."""
+
+    def __init__(self, signal_name: str, saved: int | None) -> None:
+        kept = "nothing was saved yet" if saved is None else f"everything up to iteration {saved} is saved"
+        again = "starts it again" if saved is None else "continues it"
+        super().__init__(f"the run was interrupted ({signal_name}) and {kept}; the same command {again}")
+        self.saved = saved
+
+
+class Interruption:
+    """Turns the first signal into the end of the run; the second one meets the handlers that were there before.
+
+    Use it with `with` inside the task that runs the loop. Handlers are installed in the main thread only: elsewhere
+    Python allows none, and whoever runs the loop in a thread stops it by cancelling its task.
+    """
+
+    def __init__(self) -> None:
+        self.received: signal.Signals | None = None
+        self._finishing = False
+        self._previous: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Self:
+        self._task = asyncio.current_task()
+        if threading.current_thread() is threading.main_thread():
+            for number in SIGNALS:
+                self._previous[number] = signal.getsignal(number)
+                asyncio.get_running_loop().add_signal_handler(number, self._receive, number)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._restore()
+
+    @contextmanager
+    def finishing(self) -> Iterator[None]:
+        """What is done in this block is finished even if a signal comes; the block then ends as if cancelled."""
+        self._finishing = True
+        try:
+            yield
+        finally:
+            self._finishing = False
+        if self.received is not None:
+            raise asyncio.CancelledError
+
+    @contextmanager
+    def named(self, saved: list[int]) -> Iterator[None]:
+        """Raises Interrupted in place of the cancellation that a signal caused; the last of ``saved`` is kept."""
+        try:
+            yield
+        except asyncio.CancelledError:
+            if self.received is None:
+                raise
+            if self._task is not None:
+                self._task.uncancel()
+            raise Interrupted(self.received.name, saved[-1] if saved else None) from None
+
+    def _receive(self, number: signal.Signals) -> None:
+        self.received = number
+        self._restore()
+        if not self._finishing and self._task is not None:
+            self._task.cancel()
+
+    def _restore(self) -> None:
+        for number, handler in self._previous.items():
+            asyncio.get_running_loop().remove_signal_handler(number)
+            # None: a handler that was not installed by Python, which cannot put it back.
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        self._previous = {}
