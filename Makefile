@@ -46,7 +46,7 @@ format: setup-dev
 	$(BIN)/ruff format .
 
 docs: setup-dev
-	@$(BIN)/python docs/generate_configuration.py
+	@$(BIN)/python docs/generate.py
 
 clean:
 	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
