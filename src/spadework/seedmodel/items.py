@@ -1,0 +1,62 @@
+"""Write the held-out items of the seed model: `python -m spadework.seedmodel.items OUT.jsonl`.
+
+Unseen instances of the families that the seed model was started on, over documents that neither its start nor any
+preset uses, and instances of families that it never saw. The list is fixed by ``VERSION``: change one, change both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from transformers import AutoTokenizer
+
+from spadework.config import CorpusConfig
+from spadework.curriculum.corpus import open_corpus
+from spadework.seeding import generator
+from spadework.seedmodel.examples import excerpts
+from spadework.seedmodel.families import HELD_OUT, TRAINED, UNSEEN
+from spadework.seedmodel.grammar import words_needed, write_program
+from spadework.seedmodel.shipped import model_directory
+
+SUITE = "games"
+VERSION = 1
+CORPUS = "python:weakref,selectors,traceback,queue,socketserver,tokenize,timeit,uuid,pkgutil,numbers,lzma,gzip,sched,shelve"
+SEED = 20_260_819
+IN_FAMILY = 20
+"""Items of each family that the seed model knows."""
+OUT_OF_FAMILY = 40
+LEAST_WORDS = 9
+
+
+def write_items(path: Path) -> int:
+    """Write the list and return how many items it has."""
+    tokenizer = AutoTokenizer.from_pretrained(model_directory())
+    found = excerpts(open_corpus(CorpusConfig(source=CORPUS, min_words=15)), tokenizer, LEAST_WORDS)
+    rows: list[dict[str, object]] = [{"suite": SUITE, "version": VERSION}]
+    for family in (*TRAINED, *UNSEEN):
+        unseen = family.name in HELD_OUT
+        for number in range(OUT_OF_FAMILY if unseen else IN_FAMILY):
+            rng = generator(SEED, "held-out", VERSION, family.name, number)
+            dials = family.dials(rng)
+            _, words = found[int(rng.integers(len(found)))]
+            taken = [words[index] for index in rng.permutation(len(words))[: words_needed([dials])]]
+            rows.append(
+                {
+                    "id": f"{family.name}-{number:02d}",
+                    "split": "out-of-family" if unseen else "in-family",
+                    "family": family.name,
+                    "source": write_program([family], [dials], taken, family.hints).source,
+                    "seed": int(rng.integers(2**31)),
+                }
+            )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row, sort_keys=True) + "\n" for row in rows), encoding="utf-8")
+    return len(rows) - 1
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Write the held-out items of the seed model.")
+    parser.add_argument("out", type=Path)
+    print(f"{write_items(parser.parse_args().out)} items")
