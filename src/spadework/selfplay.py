@@ -94,17 +94,24 @@ async def train(
     """
     corpus = open_corpus(config.corpus)
     restored = restore(run, tensorboard=tensorboard)
-    with restored.pool, restored.metrics, Interruption() as interruption:
-        state = await _take_up(restored, config, engine, corpus, observer)
+    saved = None if restored.checkpoint is None else restored.checkpoint.iteration
+    with restored.pool, restored.metrics, Interruption(saved) as interruption:
         loop = SelfPlay(
-            run, config, engine, observer, rendering, corpus, state, restored.pool, restored.metrics, interruption
+            run=run,
+            config=config,
+            engine=engine,
+            observer=observer,
+            rendering=rendering,
+            corpus=corpus,
+            state=await _take_up(restored, config, engine, corpus, observer),
+            pool=restored.pool,
+            metrics=restored.metrics,
+            interruption=interruption,
         )
-        saved = [] if restored.checkpoint is None else [restored.checkpoint.iteration]
-        with interruption.named(saved):
-            if evaluate is not None and restored.metrics.last is None:
-                await loop.evaluate_before_the_first(evaluate)
-            for iteration in range(restored.next_iteration, config.iterations):
-                await loop.iterate(iteration, evaluate, saved)
+        if evaluate is not None and restored.metrics.last is None:
+            await loop.evaluate_before_the_first(evaluate)
+        for iteration in range(restored.next_iteration, config.iterations):
+            await loop.iterate(iteration, evaluate)
     lines = read_metrics(run.metrics)
     return TrainingSummary(
         config.iterations, restored.next_iteration, engine.policy_version, lines[-1] if lines else {}
@@ -149,8 +156,8 @@ class SelfPlay:
         self.author = Author(self.rendering, prompts, self.config.designer, context, seed)
         self.player = Player(self.rendering, prompts, self.config.agent, context, seed)
 
-    async def iterate(self, iteration: int, evaluate: Evaluate | None, saved: list[int]) -> None:
-        """Design, play, learn, write down. ``saved`` is told each iteration that a checkpoint was written of."""
+    async def iterate(self, iteration: int, evaluate: Evaluate | None) -> None:
+        """Design, play, learn, write down."""
         watch = Stopwatch(iteration, self.observer)
         readings: Readings = {"round": self.schedule.round_of(iteration)}
         async with Sandbox(self.config.sandbox) as sandbox:
@@ -171,7 +178,7 @@ class SelfPlay:
             with watch.stage(Stage.EVALUATION):
                 readings |= await evaluate(iteration + 1)
         with self.interruption.finishing():
-            await self.save(iteration, readings, watch, saved)
+            await self.save(iteration, readings, watch)
 
     async def design(self, iteration: int, sandbox: Sandbox) -> RoundDesigns:
         """A new set of environments: the round's skills in turn over its slots."""
@@ -261,7 +268,7 @@ class SelfPlay:
             tokens += sum(attempt.record.reply_tokens for attempt in designs.attempts)
         return found | {"tokens/sampled": tokens}
 
-    async def save(self, iteration: int, readings: Readings, watch: Stopwatch, saved: list[int]) -> None:
+    async def save(self, iteration: int, readings: Readings, watch: Stopwatch) -> None:
         """The line of metrics and, where one is due, the checkpoint: in this order, which `store.restore` relies on."""
         line = readings | watch.readings()
         busy_s = sum(watch.seconds.get(stage, 0.0) for stage in (Stage.DESIGN, Stage.PLAY))
@@ -276,7 +283,7 @@ class SelfPlay:
                     self.run.checkpoints, iteration, state, self.engine.save, self.config.checkpoint.keep
                 )
             self.checkpoint_s = watch.seconds[Stage.CHECKPOINT]
-            saved.append(iteration)
+            self.interruption.saved = iteration
         self.observer.iteration_ended(iteration, line)
 
     async def evaluate_before_the_first(self, evaluate: Evaluate) -> None:

@@ -26,13 +26,16 @@ class Interrupted(Exception):
 class Interruption:
     """Turns the first signal into the end of the run; the second one meets the handlers that were there before.
 
-    Use it with `with` inside the task that runs the loop. Handlers are installed in the main thread only: elsewhere
-    Python allows none, and whoever runs the loop in a thread stops it by cancelling its task.
+    Use it with `with` inside the task that runs the loop, and keep ``saved`` at the last iteration with a checkpoint.
+    Raises Interrupted in place of the cancellation that a signal caused. Handlers are installed in the main thread
+    only: elsewhere Python allows none, and whoever runs the loop in a thread stops it by cancelling its task.
     """
 
-    def __init__(self) -> None:
-        self.received: signal.Signals | None = None
+    def __init__(self, saved: int | None) -> None:
+        self.saved = saved
+        self._received: signal.Signals | None = None
         self._finishing = False
+        self._task: asyncio.Task[Any] | None = None
         self._previous: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
@@ -47,6 +50,10 @@ class Interruption:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._restore()
+        if self._received is not None and isinstance(error, asyncio.CancelledError):
+            if self._task is not None:
+                self._task.uncancel()
+            raise Interrupted(self._received.name, self.saved) from None
 
     @contextmanager
     def finishing(self) -> Iterator[None]:
@@ -56,23 +63,11 @@ class Interruption:
             yield
         finally:
             self._finishing = False
-        if self.received is not None:
+        if self._received is not None:
             raise asyncio.CancelledError
 
-    @contextmanager
-    def named(self, saved: list[int]) -> Iterator[None]:
-        """Raises Interrupted in place of the cancellation that a signal caused; the last of ``saved`` is kept."""
-        try:
-            yield
-        except asyncio.CancelledError:
-            if self.received is None:
-                raise
-            if self._task is not None:
-                self._task.uncancel()
-            raise Interrupted(self.received.name, saved[-1] if saved else None) from None
-
     def _receive(self, number: signal.Signals) -> None:
-        self.received = number
+        self._received = number
         self._restore()
         if not self._finishing and self._task is not None:
             self._task.cancel()
