@@ -253,7 +253,7 @@ def small_config(model: Path, corpus: Path, **changes: Any) -> Config:
         "learning": {"learning_rate": 1e-3},
     }
     for section, values in changes.items():
-        tree[section] = {**tree[section], **values} if isinstance(values, dict) else values
+        tree[section] = {**tree.get(section, {}), **values} if isinstance(values, dict) else values
     return Config.model_validate(tree)
 
 
