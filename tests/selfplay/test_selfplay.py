@@ -15,6 +15,7 @@ from spadework.config import Config
 from spadework.curriculum.documents import CorpusError
 from spadework.roles.episode import Arm, Episode
 from spadework.sandbox.outcomes import Outcome
+from spadework.store.glossary import METRICS
 from spadework.store.metrics import read_metrics
 from spadework.store.pool import Pool
 from spadework.store.reader import PoolReader
@@ -158,6 +159,14 @@ def test_the_run_directory_holds_all_of_an_environment(trained: Trained, run_pat
                 (2, Arm.HINTED),
                 (3, Arm.PLAIN),
             }
+
+
+def test_every_metric_of_the_glossary_is_logged_when_there_is_something_to_log(trained: Trained) -> None:
+    logged = {name for row in trained.rows for name in row} - {"iteration"}
+    assert logged <= set(METRICS)
+    only_then = {"learning/kl", "time/evaluation_s"}
+    missing = {name for name in METRICS if not name.startswith(("heldout/", "environments/faults/"))} - logged
+    assert missing == only_then
 
 
 class Exam:
