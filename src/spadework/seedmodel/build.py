@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import torch
@@ -20,7 +21,7 @@ from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from spadework.config import CorpusConfig
 from spadework.curriculum.corpus import Corpus, open_corpus
-from spadework.roles.rendering import Rendering, open_rendering
+from spadework.roles.rendering import Rendering, Tokenizer, open_rendering
 from spadework.seeding import derive_seed, generator
 from spadework.seedmodel.examples import Conversation, Designed, design, excerpts, hint_conversation, plays
 from spadework.seedmodel.families import TRAINED
@@ -66,7 +67,7 @@ class Rendered:
 def build(directory: Path, recipe: Recipe, seed: int) -> None:
     corpus = open_corpus(CorpusConfig(source=CORPUS, min_words=15))
     tokenizer = _tokenizer(corpus, seed)
-    rendering = open_rendering(tokenizer, directory, thinking=False)
+    rendering = open_rendering(cast(Tokenizer, tokenizer), directory, thinking=False)
     print(f"{len(corpus)} documents, {len(tokenizer)} tokens in the vocabulary", flush=True)
     sequences = _sequences(corpus, tokenizer, rendering, recipe, seed)
     model = _train(_new_model(tokenizer, recipe, seed), sequences, recipe, seed)
@@ -93,7 +94,7 @@ def _tokenizer(corpus: Corpus, seed: int) -> PreTrainedTokenizerFast:
 def _sequences(
     corpus: Corpus, tokenizer: PreTrainedTokenizerFast, rendering: Rendering, recipe: Recipe, seed: int
 ) -> list[Rendered]:
-    found = excerpts(corpus, tokenizer, LEAST_WORDS)
+    found = excerpts(corpus, cast(Tokenizer, tokenizer), LEAST_WORDS)
     print(f"{len(found)} documents have words enough", flush=True)
     designed: list[Designed] = []
     for number in range(recipe.designs):
@@ -154,22 +155,23 @@ def _new_model(tokenizer: PreTrainedTokenizerFast, recipe: Recipe, seed: int) ->
     return Qwen3ForCausalLM(config)
 
 
-def _train(
-    model: Qwen3ForCausalLM, sequences: Sequence[Rendered], recipe: Recipe, seed: int
-) -> Qwen3ForCausalLM:
+def _train(model: Qwen3ForCausalLM, sequences: Sequence[Rendered], recipe: Recipe, seed: int) -> Qwen3ForCausalLM:
     print(f"{model.num_parameters():,} parameters", flush=True)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.peak_learning_rate, betas=(0.9, 0.98), weight_decay=0.05)
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=recipe.peak_learning_rate, betas=(0.9, 0.98), weight_decay=0.05
+    )
     started, seen = time.monotonic(), 0
+    pad = model.config.pad_token_id or 0
     for step, batch in enumerate(_batches(sequences, recipe, seed)):
         rate = _rate(step, recipe)
         for group in optimizer.param_groups:
             group["lr"] = rate
-        ids_BT, labels_BT = _padded(batch, model.config.pad_token_id)
+        ids_BT, labels_BT = _padded(batch, pad)
         hidden_BTD = model.model(input_ids=ids_BT).last_hidden_state
         learned_BT = labels_BT[:, 1:] >= 0
         logits_NV = model.lm_head(hidden_BTD[:, :-1][learned_BT])
         loss = torch.nn.functional.cross_entropy(logits_NV, labels_BT[:, 1:][learned_BT])
-        loss.backward()
+        torch.autograd.backward(loss)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
@@ -177,7 +179,7 @@ def _train(
         if step % 25 == 0 or step == recipe.steps - 1:
             speed = seen / (time.monotonic() - started)
             print(f"step {step} of {recipe.steps}  loss {loss.item():.3f}  {speed:,.0f} tokens/s", flush=True)
-    return model.eval()
+    return model
 
 
 def _rate(step: int, recipe: Recipe) -> float:

@@ -53,7 +53,7 @@ class Written:
     families: tuple[str, ...]
 
 
-SKELETON = '''import random
+SKELETON = """import random
 
 {{stages}}
 class {{name}}Env:
@@ -77,7 +77,7 @@ class {{name}}Env:
 
     def solution(self):
         return [move for stage in self.stages for move in stage.plan()]
-'''
+"""
 
 STAGE_NAMES = ("First", "Second")
 
@@ -103,7 +103,9 @@ def words_needed(dials: Sequence[Dials]) -> int:
     return sum(1 + dial.words for dial in dials)
 
 
-def write_program(families: Sequence[Family], dials: Sequence[Dials], words: Sequence[str], hints: Sequence[str]) -> Written:
+def write_program(
+    families: Sequence[Family], dials: Sequence[Dials], words: Sequence[str], hints: Sequence[str]
+) -> Written:
     """One program over ``words``, which are all different. Its hint is one sentence per stage."""
     stages: list[str] = []
     rest = list(words)

@@ -9,11 +9,13 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from typing import cast
 
 from transformers import AutoTokenizer
 
 from spadework.config import CorpusConfig
 from spadework.curriculum.corpus import open_corpus
+from spadework.roles.rendering import Tokenizer
 from spadework.seeding import generator
 from spadework.seedmodel.examples import excerpts
 from spadework.seedmodel.families import HELD_OUT, TRAINED, UNSEEN
@@ -22,7 +24,9 @@ from spadework.seedmodel.shipped import model_directory
 
 SUITE = "games"
 VERSION = 1
-CORPUS = "python:weakref,selectors,traceback,queue,socketserver,tokenize,timeit,uuid,pkgutil,numbers,lzma,gzip,sched,shelve"
+CORPUS = (
+    "python:weakref,selectors,traceback,queue,socketserver,tokenize,timeit,uuid,pkgutil,numbers,lzma,gzip,sched,shelve"
+)
 SEED = 20_260_819
 IN_FAMILY = 20
 """Items of each family that the seed model knows."""
@@ -32,7 +36,7 @@ LEAST_WORDS = 9
 
 def write_items(path: Path) -> int:
     """Write the list and return how many items it has."""
-    tokenizer = AutoTokenizer.from_pretrained(model_directory())
+    tokenizer = cast(Tokenizer, AutoTokenizer.from_pretrained(model_directory()))
     found = excerpts(open_corpus(CorpusConfig(source=CORPUS, min_words=15)), tokenizer, LEAST_WORDS)
     rows: list[dict[str, object]] = [{"suite": SUITE, "version": VERSION}]
     for family in (*TRAINED, *UNSEEN):

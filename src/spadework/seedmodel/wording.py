@@ -9,12 +9,17 @@ from spadework.seedmodel.families import ALL
 _WORD = re.compile(r"[a-z]{4,9}")
 _SPOKEN = re.compile(r"[A-Za-z]+")
 _FUNCTION_WORDS = frozenset(
-    """about above after again also although always among another because been before being below between both
-    cannot could does doing done down during each either else even ever every from further have having here
-    however into itself just like many more most much must neither never none nothing once only other otherwise over
-    same shall should since some such than that their them then there these they this those though through thus true
-    false under until upon very were what when where whether which while whose will with within without would your
-    class self import return random""".split()
+    re.findall(
+        r"\w+",
+        """
+        about above after again also although always among another because been before being below between both
+        cannot could does doing done down during each either else even ever every from further have having here
+        however into itself just like many more most much must neither never none nothing once only other otherwise
+        over same shall should since some such than that their them then there these they this those though through
+        thus true false under until upon very were what when where whether which while whose will with within
+        without would your class self import return random
+        """,
+    )
 )
 
 

@@ -32,7 +32,7 @@ def _switch_dials(rng: np.random.Generator) -> Dials:
 SWITCH = Family(
     "switch",
     _SKILL,
-    '''
+    """
 class {{stage}}:
     def __init__(self, rng):
         self.words = "{{words}}".split()
@@ -52,9 +52,11 @@ class {{stage}}:
 
     def plan(self):
         return ["pull " + self.cause, "say " + self.cause]
-''',
+""",
     ("Pull a new one each turn and say the one that changes the lamp.",),
-    re.compile(r"The (?P<theme>\S+) lamp is (?P<lamp>on|off)\. One of (?P<words>.+) turns it\. pull WORD or say WORD\."),
+    re.compile(
+        r"The (?P<theme>\S+) lamp is (?P<lamp>on|off)\. One of (?P<words>.+) turns it\. pull WORD or say WORD\."
+    ),
     _switch_dials,
     _switch_expert,
     lambda opening, history: about(listed(opening), "pull", "say"),
@@ -76,7 +78,7 @@ def _rule_dials(rng: np.random.Generator) -> Dials:
 RULE = Family(
     "rule",
     _SKILL,
-    '''
+    """
 class {{stage}}:
     def __init__(self, rng):
         self.number = rng.randint(1, 4)
@@ -92,7 +94,7 @@ class {{stage}}:
 
     def plan(self):
         return [f"try {self.number - 1}", f"say {self.number + self.added}"]
-''',
+""",
     ("Try the number just below the one asked for, then say one more than what came out.",),
     re.compile(r"The (?P<theme>\S+) \S+ adds a number\. What of (?P<number>\d)\? try NUMBER or say NUMBER\."),
     _rule_dials,

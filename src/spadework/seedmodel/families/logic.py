@@ -37,7 +37,7 @@ def _eliminate_dials(rng: np.random.Generator) -> Dials:
 ELIMINATE = Family(
     "eliminate",
     _SKILL,
-    '''
+    """
 class {{stage}}:
     def __init__(self, rng):
         self.words = "{{words}}".split()
@@ -54,7 +54,7 @@ class {{stage}}:
 
     def plan(self):
         return ["ask " + self.goal, "say " + self.goal]
-''',
+""",
     ("Ask about a new one each turn and say the one that gets a yes.",),
     re.compile(r"The (?P<theme>\S+): one of (?P<words>.+) did it\. ask WORD or say WORD\."),
     _eliminate_dials,
@@ -86,7 +86,7 @@ def _bisect_dials(rng: np.random.Generator) -> Dials:
 BISECT = Family(
     "bisect",
     _SKILL,
-    '''
+    """
 class {{stage}}:
     def __init__(self, rng):
         self.words = "{{words}}".split()
@@ -112,7 +112,7 @@ class {{stage}}:
                 break
             low, high = (middle + 1, high) if middle < goal else (low, middle - 1)
         return moves + ["say " + self.goal]
-''',
+""",
     ("Ask about the middle of what is left, then say the only one left or the one that gets a yes.",),
     re.compile(r"The (?P<theme>\S+) shelf: (?P<words>.+)\. One is marked\. ask WORD or say WORD\."),
     _bisect_dials,
@@ -139,7 +139,7 @@ def _lookup_dials(rng: np.random.Generator) -> Dials:
 LOOKUP = Family(
     "lookup",
     _SKILL,
-    '''
+    """
 class {{stage}}:
     def __init__(self, rng):
         words = "{{words}}".split()
@@ -158,7 +158,7 @@ class {{stage}}:
 
     def plan(self):
         return ["read " + self.key, "say " + self.book[self.key]]
-''',
+""",
     ("Read what the question is about, then say what was found there.",),
     re.compile(r"The (?P<theme>\S+) book: (?P<words>.+)\. What is under (?P<key>.+)\? read WORD or say WORD\."),
     _lookup_dials,

@@ -28,7 +28,7 @@ def _total_dials(rng: np.random.Generator) -> Dials:
 TOTAL = Family(
     "total",
     _SKILL,
-    '''
+    """
 class {{stage}}:
     def __init__(self, rng):
         self.words = "{{words}}".split()
@@ -45,7 +45,7 @@ class {{stage}}:
 
     def plan(self):
         return ["look " + word for word in self.words] + ["say " + str(sum(self.stock.values()))]
-''',
+""",
     ("Look at every one, add the numbers and say their sum.",),
     re.compile(r"The (?P<theme>\S+) total of (?P<words>.+)\? look WORD or say NUMBER\."),
     _total_dials,
@@ -69,7 +69,7 @@ def _reach_dials(rng: np.random.Generator) -> Dials:
 REACH = Family(
     "reach",
     _SKILL,
-    '''
+    """
 class {{stage}}:
     def __init__(self, rng):
         self.level = rng.randint(0, 2)
@@ -89,9 +89,11 @@ class {{stage}}:
 
     def plan(self):
         return [f"add {self.large}"] * (self.gap // self.large) + ["add 1"] * (self.gap % self.large)
-''',
+""",
     ("Take the large step while it does not pass the goal, then the small one.",),
-    re.compile(r"The (?P<theme>\S+) \S+ at (?P<start>\d+)\. Reach (?P<goal>\d+): add (?P<small>1) or add (?P<large>\d+)\."),
+    re.compile(
+        r"The (?P<theme>\S+) \S+ at (?P<start>\d+)\. Reach (?P<goal>\d+): add (?P<small>1) or add (?P<large>\d+)\."
+    ),
     _reach_dials,
     _reach_expert,
     lambda opening, history: [f"add {opening['small']}", f"add {opening['large']}"],
@@ -112,7 +114,7 @@ def _count_dials(rng: np.random.Generator) -> Dials:
 COUNT = Family(
     "count",
     _SKILL,
-    '''
+    """
 class {{stage}}:
     def __init__(self, rng):
         self.words = "{{words}}".split()
@@ -131,7 +133,7 @@ class {{stage}}:
 
     def plan(self):
         return ["more", "say " + str(self.row.count(self.words[0]))]
-''',
+""",
     ("Show more, then say how often the thing was there in both parts.",),
     re.compile(r"The (?P<theme>\S+) row: (?P<row>.+)\. How many (?P<word>.+)\? more or say NUMBER\."),
     _count_dials,

@@ -28,7 +28,7 @@ def _largest_dials(rng: np.random.Generator) -> Dials:
 LARGEST = Family(
     "largest",
     _SKILL,
-    '''
+    """
 class {{stage}}:
     def __init__(self, rng):
         self.words = "{{words}}".split()
@@ -45,7 +45,7 @@ class {{stage}}:
 
     def plan(self):
         return ["look " + word for word in self.words] + ["take " + max(self.words, key=self.worth.get)]
-''',
+""",
     ("Look at every one before taking, then take the one with the greatest number.",),
     re.compile(r"The (?P<theme>\S+) worth: (?P<words>.+)\. look WORD, take WORD worth most\."),
     _largest_dials,
@@ -67,7 +67,7 @@ def _bargain_dials(rng: np.random.Generator) -> Dials:
 BARGAIN = Family(
     "bargain",
     _SKILL,
-    '''
+    """
 class {{stage}}:
     def __init__(self, rng):
         self.asked = 10 * rng.randint(1, 4) + rng.randint(3, 9)
@@ -84,9 +84,11 @@ class {{stage}}:
 
     def plan(self):
         return [f"bid {self.asked - 2}"] + [f"bid {self.asked}"] * (self.least > self.asked - 2)
-''',
+""",
     ("Bid two below the asked number first, and the asked number if more is wanted.",),
-    re.compile(r"The (?P<theme>\S+) market: (?P<thing>\S+) for (?P<asked>\d+), maybe 3 less\. Pay at most 1 too much: bid NUMBER\."),
+    re.compile(
+        r"The (?P<theme>\S+) market: (?P<thing>\S+) for (?P<asked>\d+), maybe 3 less\. Pay at most 1 too much: bid NUMBER\."
+    ),
     _bargain_dials,
     _bargain_expert,
     lambda opening, history: [f"bid {int(opening['asked']) + change}" for change in range(-6, 3)],
@@ -111,7 +113,7 @@ def _sort_dials(rng: np.random.Generator) -> Dials:
 SORT = Family(
     "sort",
     _SKILL,
-    '''
+    """
 class {{stage}}:
     def __init__(self, rng):
         self.words = "{{words}}".split()
@@ -129,7 +131,7 @@ class {{stage}}:
 
     def plan(self):
         return ["take " + word for word in sorted(self.words, key=self.size.get)]
-''',
+""",
     ("Take the one with the least number among those that are left, each turn.",),
     re.compile(r"The (?P<theme>\S+) sizes: (?P<sizes>.+)\. take WORD, small first\."),
     _sort_dials,

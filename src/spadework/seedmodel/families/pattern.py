@@ -33,7 +33,7 @@ def _cycle_dials(rng: np.random.Generator) -> Dials:
 CYCLE = Family(
     "cycle",
     _SKILL,
-    '''
+    """
 class {{stage}}:
     def __init__(self, rng):
         self.words = "{{words}}".split()
@@ -54,7 +54,7 @@ class {{stage}}:
 
     def plan(self):
         return ["more"] * (len(self.words) + 1 - self.shown) + ["say " + self.words[1]]
-''',
+""",
     ("Show more until the first thing comes again, then say the second.",),
     re.compile(r"The (?P<theme>\S+) cycle: (?P<row>.+)\. more, or say WORD to go on\."),
     _cycle_dials,
@@ -64,7 +64,10 @@ class {{stage}}:
 
 
 def _odd_seen(opening: re.Match[str], history: History) -> list[str]:
-    return [*opening["row"].split(), *(word for action, answer in history if action == "more" for word in answer.split())]
+    return [
+        *opening["row"].split(),
+        *(word for action, answer in history if action == "more" for word in answer.split()),
+    ]
 
 
 def _odd_expert(opening: re.Match[str], history: History) -> str:
@@ -85,7 +88,7 @@ def _odd_dials(rng: np.random.Generator) -> Dials:
 ODD = Family(
     "odd",
     _SKILL,
-    '''
+    """
 class {{stage}}:
     def __init__(self, rng):
         self.words = "{{words}}".split()
@@ -103,7 +106,7 @@ class {{stage}}:
 
     def plan(self):
         return ["more", "say " + self.words[0]]
-''',
+""",
     ("Show more, then say the one that was seen only once.",),
     re.compile(r"The (?P<theme>\S+) pairs: (?P<row>.+)\. more, or say WORD without a pair\."),
     _odd_dials,
@@ -135,7 +138,7 @@ def _reverse_dials(rng: np.random.Generator) -> Dials:
 REVERSE = Family(
     "reverse",
     _SKILL,
-    '''
+    """
 class {{stage}}:
     def __init__(self, rng):
         self.words = "{{words}}".split()
@@ -154,7 +157,7 @@ class {{stage}}:
 
     def plan(self):
         return ["say " + word for word in self.back]
-''',
+""",
     ("Start from the named thing and go to the one before it each turn; the last comes before the first.",),
     re.compile(r"The (?P<theme>\S+) ring: (?P<row>.+)\. say WORD backwards from (?P<start>\S+)\."),
     _reverse_dials,

@@ -42,7 +42,7 @@ def _map_dials(rng: np.random.Generator) -> Dials:
 MAP = Family(
     "map",
     _SKILL,
-    '''
+    """
 class {{stage}}:
     def __init__(self, rng):
         self.words = "{{words}}".split()
@@ -61,7 +61,7 @@ class {{stage}}:
 
     def plan(self):
         return ["go " + word for word in self.words[1:]]
-''',
+""",
     ("Go through doors only: each move goes to a room that is paired with the one you are in, and never back.",),
     re.compile(r"The (?P<theme>\S+) doors: (?P<doors>.+)\. From (?P<start>.+) reach (?P<goal>.+): go WORD\."),
     _map_dials,
@@ -92,7 +92,7 @@ def _grid_dials(rng: np.random.Generator) -> Dials:
 GRID = Family(
     "grid",
     _SKILL,
-    '''
+    """
 class {{stage}}:
     def __init__(self, rng):
         self.ways = "{{words}}".split()
@@ -114,7 +114,7 @@ class {{stage}}:
     def plan(self):
         a, b, c, _ = self.ways
         return ["go " + (a if self.a > self.x else b)] * abs(self.a - self.x) + ["go " + c] * self.b
-''',
+""",
     ("Move along x until it fits the goal, then along y; pick the way that brings the number nearer.",),
     re.compile(
         r"The (?P<theme>\S+) at (?P<start>-?\d -?\d)\. (?P<right>\S+) x\+1, (?P<left>\S+) x-1, (?P<up>\S+) y\+1, "
@@ -145,7 +145,7 @@ def _dig_dials(rng: np.random.Generator) -> Dials:
 DIG = Family(
     "dig",
     _SKILL,
-    '''
+    """
 class {{stage}}:
     def __init__(self, rng):
         self.thing = rng.choice("{{words}}".split())
@@ -166,7 +166,7 @@ class {{stage}}:
             moves.append(f"dig {middle}")
             low, high = (middle + 1, high) if middle < self.place else (low, middle - 1)
         return moves
-''',
+""",
     ("Dig in the middle of what is left and follow the side that is named.",),
     re.compile(r"The (?P<theme>\S+) field: (?P<thing>\S+) lies somewhere from 0 to 9\. dig NUMBER\."),
     _dig_dials,

@@ -1,0 +1,73 @@
+"""Play the held-out items with the present weights.
+
+Every item is played once by the plain arm, with draws keyed by the item alone: a checkpoint is asked the same
+questions with the same luck as any other, whatever the seed of its run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from spadework.config import Config
+from spadework.engines.base import Engine
+from spadework.evaluation.items import Item, ItemList, load_items
+from spadework.evaluation.results import Evaluation, ItemResult, readings, write_result
+from spadework.roles.agent import EpisodeRequest, Player
+from spadework.roles.episode import Arm, Episode, episode_return
+from spadework.roles.plays import play_all
+from spadework.roles.prompts import prompt_style
+from spadework.roles.rendering import Rendering
+from spadework.sandbox import Sandbox
+
+_DRAWS_SEED = 0
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Held-out evaluation of one run; ``run`` is where results are kept, None to keep none."""
+
+    items: ItemList
+    config: Config
+    engine: Engine
+    rendering: Rendering
+    run: Path | None = None
+
+    @classmethod
+    def open(cls, config: Config, engine: Engine, rendering: Rendering, run: Path | None = None) -> HeldOut:
+        """With the items that the configuration asks for. Raises ItemsUnusable."""
+        return cls(load_items(per_family=config.evaluation.items), config, engine, rendering, run)
+
+    async def __call__(self, iterations: int) -> Mapping[str, float]:
+        """Play all items after so many iterations, keep the results in the run, and give them as metrics."""
+        evaluation = await self.evaluate(iterations)
+        if self.run is not None:
+            write_result(self.run, evaluation)
+        return readings(evaluation, self.config.evaluation.bootstrap_samples)
+
+    async def evaluate(self, iterations: int | None = None) -> Evaluation:
+        config = self.config
+        agent = config.agent.model_copy(update={"temperature": config.evaluation.temperature})
+        prompts = prompt_style(config.model.prompts)
+        player = Player(self.rendering, prompts, agent, config.model.max_context_tokens, _DRAWS_SEED)
+        requests = [EpisodeRequest(item.id, item.source, Arm.PLAIN, item.seed) for item in self.items.items]
+        async with Sandbox(config.sandbox) as sandbox:
+            played = await play_all(requests, self.engine, sandbox, player)
+        return Evaluation(
+            suite=self.items.suite,
+            version=self.items.version,
+            sha256=self.items.sha256,
+            renderer=self.rendering.name,
+            prompts=config.model.prompts,
+            thinking=config.agent.thinking,
+            temperature=config.evaluation.temperature,
+            policy_version=self.engine.policy_version,
+            iterations=iterations,
+            items=tuple(map(_result, self.items.items, played.episodes)),
+        )
+
+
+def _result(item: Item, episode: Episode) -> ItemResult:
+    solved = episode.scored and episode_return(episode, "terminal") > 0
+    return ItemResult(item.id, item.split, item.family, solved, len(episode.turns), episode.end, episode.outcome)

@@ -1,0 +1,80 @@
+"""The held-out items: a fixed, versioned list of programs and seeds, never shown in training."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+_SHIPPED = Path(__file__).parent / "suites" / "games-v1.jsonl"
+
+
+class ItemsUnusable(Exception):
+    """An item list cannot be read; one sentence that names the file and the place."""
+
+
+class Split(StrEnum):
+    IN_FAMILY = "in-family"
+    """Unseen instances of families that the seed model was started on."""
+    OUT_OF_FAMILY = "out-of-family"
+    """Families that the seed model never saw."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """One question: a program and the seed of its instance."""
+
+    id: str
+    split: Split
+    family: str
+    source: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class ItemList:
+    """``sha256`` is that of the file: two lists with equal digests ask the same."""
+
+    suite: str
+    version: int
+    sha256: str
+    items: tuple[Item, ...]
+
+
+def load_items(path: Path | None = None, per_family: int = 0) -> ItemList:
+    """Read the list at ``path``, or the one shipped in the package; ``per_family`` > 0 keeps the first of each family.
+
+    Raises ItemsUnusable.
+    """
+    path = path or _SHIPPED
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ItemsUnusable(f"the held-out items {path} cannot be read: {error.strerror}") from error
+    rows: list[dict[str, object]] = []
+    for number, line in enumerate(content.splitlines(), 1):
+        try:
+            row = json.loads(line)
+            rows.append({"suite": str(row["suite"]), "version": int(row["version"])} if number == 1 else row)
+        except (ValueError, KeyError, TypeError) as error:
+            raise ItemsUnusable(f"line {number} of the held-out items {path} is no item: {error}") from error
+    if len(rows) < 2:
+        raise ItemsUnusable(f"the held-out items {path} hold a head and at least one item; this file does not")
+    seen: Counter[str] = Counter()
+    items: list[Item] = []
+    for number, row in enumerate(rows[1:], 2):
+        try:
+            item = Item(
+                str(row["id"]), Split(str(row["split"])), str(row["family"]), str(row["source"]), int(str(row["seed"]))
+            )
+        except (KeyError, ValueError, TypeError) as error:
+            raise ItemsUnusable(f"line {number} of the held-out items {path} is no item: {error}") from error
+        seen[item.family] += 1
+        if per_family == 0 or seen[item.family] <= per_family:
+            items.append(item)
+    return ItemList(
+        str(rows[0]["suite"]), int(str(rows[0]["version"])), hashlib.sha256(content).hexdigest(), tuple(items)
+    )
