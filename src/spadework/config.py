@@ -100,9 +100,10 @@ class CurriculumConfig(Section):
                 f"use 1 to {len(self.skills)}"
             )
         if self.environments % self.skills_per_round:
+            legal = self.skills_per_round * max(1, self.environments // self.skills_per_round)
             raise ValueError(
                 f"curriculum.environments ({self.environments}) must be a multiple of curriculum.skills_per_round "
-                f"({self.skills_per_round}); for example {self.skills_per_round * max(1, self.environments // self.skills_per_round)}"
+                f"({self.skills_per_round}); for example {legal}"
             )
         if self.plays < 2:
             raise ValueError("curriculum.plays must be at least 2: advantages compare plays of one environment")

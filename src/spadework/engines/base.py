@@ -64,8 +64,8 @@ class ForwardBackward:
     """What one forward-backward pass measured.
 
     ``logprobs`` holds, per datum, the current policy's log-probability of each token (0 where the weight is 0).
-    ``clipped_share`` is the share of weighted tokens whose gradient the clip removed. ``grad_norm`` is the norm of this call's gradient
-    alone, or None if the engine cannot tell it apart.
+    ``clipped_share`` is the share of weighted tokens whose gradient the clip removed. ``grad_norm`` is the norm of
+    this call's gradient alone, or None if the engine cannot tell it apart.
     """
 
     loss: float
@@ -92,7 +92,7 @@ class Engine(Protocol):
     @property
     def policy_version(self) -> int: ...
 
-    def cohort(self, size: int) -> AbstractAsyncContextManager["Cohort"]:
+    def cohort(self, size: int) -> AbstractAsyncContextManager[Cohort]:
         """Announce ``size`` concurrent requesters (episodes, or attempts of a round).
 
         The local engine samples when every live member of the cohort waits for a reply, in member order, so that
