@@ -15,9 +15,24 @@ from spadework.seedmodel.grammar import Family, Written, fixed_text, words_neede
 from spadework.seedmodel.players import choose
 from spadework.seedmodel.wording import reserved_words, usable_words
 
-WORDS = (
-    "lantern copper window garden mirror silver river orange planet basket candle thunder marble ribbon velvet anchor"
-).split()
+WORDS = [
+    "lantern",
+    "copper",
+    "window",
+    "garden",
+    "mirror",
+    "silver",
+    "river",
+    "orange",
+    "planet",
+    "basket",
+    "candle",
+    "thunder",
+    "marble",
+    "ribbon",
+    "velvet",
+    "anchor",
+]
 
 
 def written(families: list[Family], seed: int) -> Written:
@@ -81,7 +96,9 @@ def test_composed_programs_pass_all_gates_and_need_both_stages() -> None:
     asyncio.run(check())
 
 
-@pytest.mark.parametrize("family", [family for family in ALL if family.name not in ("eliminate", "switch")], ids=lambda family: family.name)
+@pytest.mark.parametrize(
+    "family", [family for family in ALL if family.name not in ("eliminate", "switch")], ids=lambda family: family.name
+)
 def test_the_expert_always_wins(family: Family) -> None:
     assert win_rate(family, 1.0, 24) == 1.0
 
