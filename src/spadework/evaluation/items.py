@@ -64,6 +64,7 @@ def load_items(path: Path | None = None, per_family: int = 0) -> ItemList:
     if len(rows) < 2:
         raise ItemsUnusable(f"the held-out items {path} hold a head and at least one item; this file does not")
     seen: Counter[str] = Counter()
+    ids: set[str] = set()
     items: list[Item] = []
     for number, row in enumerate(rows[1:], 2):
         try:
@@ -72,6 +73,9 @@ def load_items(path: Path | None = None, per_family: int = 0) -> ItemList:
             )
         except (KeyError, ValueError, TypeError) as error:
             raise ItemsUnusable(f"line {number} of the held-out items {path} is no item: {error}") from error
+        if item.id in ids:
+            raise ItemsUnusable(f"line {number} of the held-out items {path} has the id {item.id!r} of an earlier item")
+        ids.add(item.id)
         seen[item.family] += 1
         if per_family == 0 or seen[item.family] <= per_family:
             items.append(item)
