@@ -52,7 +52,8 @@ def test_interval_of_a_fair_coin_is_two_standard_errors_wide() -> None:
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
 def test_the_mean_lies_in_its_interval_and_seeds_repeat(values: list[float]) -> None:
     interval = bootstrap(values, samples=200, seed=3)
-    assert min(values) <= interval.low <= interval.high <= max(values) + 1e-9
+    assert min(values) - 1e-9 <= interval.low <= interval.high <= max(values) + 1e-9
+    assert interval.low - 1e-9 <= interval.mean <= interval.high + 1e-9
     assert interval == bootstrap(values, samples=200, seed=3)
 
 
