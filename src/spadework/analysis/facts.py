@@ -12,8 +12,8 @@ from typing import Any
 from spadework.analysis.series import Rows
 from spadework.environment.gates.results import GateName
 from spadework.evaluation.bootstrap import Interval
-from spadework.evaluation.results import Evaluation, first_and_last, gain, read_results
 from spadework.evaluation.items import Split
+from spadework.evaluation.results import Evaluation, first_and_last, gain, read_results
 from spadework.roles.draft import AttemptStatus
 from spadework.store.reader import PoolReader
 
@@ -104,7 +104,7 @@ def held_out_facts(run: Path, rows: Rows, samples: int) -> HeldOutFacts:
         missing = "The items of the evaluations are not in the run, so that the gain has no interval."
     else:
         try:
-            gains = {split: gain(*pair, split, samples) for split in Split}
+            gains = {split: gain(pair[0], pair[-1], split, samples) for split in Split}
         except ValueError as error:
             missing = f"The gain has no interval: {error}."
     splits = []

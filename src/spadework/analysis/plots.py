@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 from spadework.analysis.series import Curve
 from spadework.analysis.style import (
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _FEW_POINTS = 30
+_WHISKERS_UP_TO = 3
 _BAND_ALPHA = 0.18
 _STACK_ALPHA = 0.88
 _STAGE_COLOURS = (PURPLE, BLUE, ORANGE, GREEN, GOLD, TEAL, GREY)
@@ -121,8 +123,8 @@ def _draw(axes: Axes, curves: Sequence[Curve], colours: Sequence[str]) -> None:
         if not one:
             continue
         few = len(one.x) <= _FEW_POINTS
-        line = {"color": colour, "label": one.label, "marker": "o" if few else None, "markersize": 3.8}
-        if one.low is not None and one.high is not None and few and len(one.x) <= 2:
+        line: dict[str, Any] = {"color": colour, "label": one.label, "marker": "o" if few else None, "markersize": 3.8}
+        if one.low is not None and one.high is not None and len(one.x) <= _WHISKERS_UP_TO:
             lengths = (
                 [max(0.0, value - low) for value, low in zip(one.y, one.low, strict=True)],
                 [max(0.0, high - value) for value, high in zip(one.y, one.high, strict=True)],
@@ -140,7 +142,7 @@ def _stack(axes: Axes, parts: Sequence[Curve], colours: Sequence[str]) -> None:
         return
     x = parts[0].x
     if len(x) <= _FEW_POINTS:
-        width = 0.8 * min((late - early for early, late in zip(x, x[1:], strict=False)), default=1.0)
+        width = 0.8 * min((late - early for early, late in pairwise(x)), default=1.0)
         bottom = [0.0] * len(x)
         for part, colour in zip(parts, colours, strict=True):
             axes.bar(

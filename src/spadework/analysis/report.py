@@ -63,7 +63,8 @@ def write_report(run: Path, out: Path | None = None) -> ReportPaths:
     """Write `report.html`, `report.md` and its images to ``out``, or to `report/` in the run.
 
     The run is only read, so it may be live. An older report there is replaced.
-    Raises StoreError if the run cannot be read, PlotsUnavailable without matplotlib, OSError if ``out`` is not writable.
+    Raises StoreError if the run cannot be read, PlotsUnavailable without matplotlib, OSError if ``out`` cannot be
+    written.
     """
     directory = RunDirectory.open_readonly(run)
     out = directory.path / FOLDER if out is None else out
@@ -88,8 +89,9 @@ def write_report(run: Path, out: Path | None = None) -> ReportPaths:
         "turns_shown": _TURNS_SHOWN,
     }
     paths = ReportPaths(out / "report.html", out / "report.md")
-    for path, template, escapes in ((paths.html, "report.html.jinja", True), (paths.markdown, "report.md.jinja", False)):
-        text = _environment(escapes=escapes).get_template(template).render(facts)
+    for path in (paths.html, paths.markdown):
+        environment = _environment(escapes=path == paths.html)
+        text = environment.get_template(f"{path.name}.jinja").render(facts)
         write_atomically(path, writing.printable(text).encode())
     return paths
 
@@ -161,6 +163,7 @@ def _environment(*, escapes: bool) -> Environment:
         "fenced": writing.fenced,
         "number": writing.number,
         "percent": lambda share: f"{100 * share:.1f} %",
+        "rate": lambda share: f"{share:.3f}",
         "signed": lambda value: f"{value:+.3f}",
         "document": lambda text: writing.excerpt(text, _EXCERPT_CHARS),
         "clipped": lambda text: writing.excerpt(text, _TEXT_CHARS),

@@ -53,7 +53,7 @@ def curve(rows: Rows, name: str, label: str, *, offset: int = 0) -> Curve:
 
 
 def stack(rows: Rows, names: Mapping[str, str]) -> tuple[Curve, ...]:
-    """Metrics (name to label) that are parts of a whole, at the iterations that have any of them; absent parts are 0."""
+    """Metrics (name to label) that are parts of a whole, at the iterations that have any; absent parts are 0."""
     found = [row for row in rows if any(_has(row, name) for name in names)]
     x = tuple(float(row["iteration"]) for row in found)
     curves = (Curve(label, x, tuple(float(row.get(name) or 0.0) for row in found)) for name, label in names.items())

@@ -25,7 +25,7 @@ _DARK = {INK: "#e6e9ed", MUTED: "#a3abb5", GRID: "#333a43", GROUND: "#15181d"}
 WIDTH_IN, HEIGHT_IN = 7.2, 3.1
 PNG_DPI = 160
 
-_STYLE: dict[str, Any] = {
+_STYLE: Any = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
     "font.size": 9.0,
