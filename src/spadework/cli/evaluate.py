@@ -1,0 +1,128 @@
+"""`spadework eval`: the held-out items, played by a run's model or by any other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from spadework.cli.options import AsJson, Overrides
+
+if TYPE_CHECKING:
+    from spadework.config import Config
+    from spadework.evaluation.results import Evaluation
+
+EXAMPLES = "Examples: spadework eval runs/quickstart | spadework eval seed --set evaluation.items=4"
+_SEED_PRESET = "quickstart"
+
+
+def evaluate(
+    subject: Annotated[
+        str, typer.Argument(metavar="RUN|MODEL", help="The directory of a run or of a model, or `seed`.")
+    ],
+    preset: Annotated[
+        str | None,
+        typer.Option(help="How a model that is no run's is asked: a preset or a .toml file.", show_default=False),
+    ] = None,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure a model on held-out tasks that training never shows: a run's last checkpoint, or a model of your own."""
+    import asyncio
+
+    from spadework.evaluation.results import read_results
+
+    path = Path(subject).expanduser()
+    is_run = (path / "run.json").exists()
+    settings = overrides or ()
+    config = _config_of_run(path, settings) if is_run else _config_of_model(subject, preset, settings)
+    evaluation, of = asyncio.run(_evaluate(config, path if is_run else None))
+    if as_json:
+        _print_json(evaluation, of, config)
+    else:
+        before = next(iter(read_results(path).values()), None) if is_run else None
+        _print(evaluation, before, of, config)
+
+
+def _config_of_run(path: Path, settings: Sequence[str]) -> Config:
+    from spadework.presets import change_config
+    from spadework.store.run_directory import RunDirectory
+
+    return change_config(RunDirectory.open_readonly(path).config, settings)
+
+
+def _config_of_model(model: str, preset: str | None, settings: Sequence[str]) -> Config:
+    from spadework.cli.opening import SEED, model_folder
+    from spadework.config import Config
+    from spadework.presets import change_config, load_config
+
+    model_folder(model)
+    if preset is None and model == SEED:
+        preset = _SEED_PRESET
+    config = Config() if preset is None else load_config(preset)
+    asked = config.model_copy(update={"model": config.model.model_copy(update={"path": model})})
+    return change_config(asked, settings)
+
+
+async def _evaluate(config: Config, run: Path | None) -> tuple[Evaluation, str]:
+    """The evaluation, and what was evaluated in words."""
+    from spadework.cli.errors import Refused
+    from spadework.cli.opening import open_model
+    from spadework.evaluation.heldout import HeldOut
+    from spadework.store.checkpoint import latest_checkpoint
+
+    checkpoint = None if run is None else latest_checkpoint(run / "checkpoints")
+    if run is not None and checkpoint is None:
+        raise Refused(f"the run {run} has no checkpoint yet; wait for the end of its first iteration")
+    engine, rendering = open_model(config)
+    heldout = HeldOut.open(config, engine, rendering)
+    if checkpoint is None:
+        return await heldout.evaluate(), f"the model {config.model.path}"
+    await engine.load(checkpoint.weights)
+    iterations = checkpoint.iteration + 1
+    return await heldout.evaluate(iterations), f"{run} after {iterations} iterations"
+
+
+def _print_json(evaluation: Evaluation, of: str, config: Config) -> None:
+    from dataclasses import asdict
+
+    from spadework.cli.output import print_json
+    from spadework.evaluation.items import Split
+
+    rates = {split.value: evaluation.rate(split, config.evaluation.bootstrap_samples) for split in Split}
+    print_json(
+        {
+            "of": of,
+            "rates": {name: None if rate is None else asdict(rate) for name, rate in rates.items()},
+            "families": {family: {"solved": s, "asked": n} for family, (s, n) in evaluation.by_family().items()},
+            "cut_share": evaluation.cut_share,
+            "errors": evaluation.errors,
+            "evaluation": asdict(evaluation),
+        }
+    )
+
+
+def _print(evaluation: Evaluation, before: Evaluation | None, of: str, config: Config) -> None:
+    from spadework.cli.output import console, plain, table
+    from spadework.evaluation.items import Split
+    from spadework.evaluation.results import gain
+
+    out, samples = console(), config.evaluation.bootstrap_samples
+    how = f"temperature {evaluation.temperature:g}, prompts {evaluation.prompts}, rendering {evaluation.renderer}"
+    out.print(plain(f"{of} on {evaluation.suite} v{evaluation.version} ({how})"))
+    rows = []
+    for split in Split:
+        rate = evaluation.rate(split, samples)
+        if rate is None:
+            continue
+        same = before is not None and [item.id for item in before.items] == [item.id for item in evaluation.items]
+        since = gain(before, evaluation, split, samples) if same and before is not None else None
+        told = "" if since is None else f"{since.mean:+.3f} ({since.low:+.3f} to {since.high:+.3f})"
+        asked = len(evaluation.solved(split))
+        rows.append((split.value, asked, f"{rate.mean:.3f}", f"{rate.low:.3f} to {rate.high:.3f}", told))
+    out.print(table(("items", ">asked", ">solved", "95 % interval", "since the start (95 % interval)"), rows))
+    families = [(family, solved, asked) for family, (solved, asked) in evaluation.by_family().items()]
+    out.print(table(("family", ">solved", ">asked"), families))
+    out.print(plain(f"cut by a token budget: {evaluation.cut_share:.1%}; errors: {evaluation.errors}"))

@@ -1,0 +1,68 @@
+"""`spadework train`: a run from its start, or from where it was stopped, to its end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from spadework.cli.options import Overrides
+
+if TYPE_CHECKING:
+    from spadework.config import Config
+
+EXAMPLES = "Examples: spadework train quickstart | spadework train quickstart --set seed=1 --run runs/tour"
+INTERRUPTED = 130
+"""Exit status after Ctrl-C or SIGTERM."""
+
+
+def train(
+    preset: Annotated[str, typer.Argument(help="A preset (see `spadework presets`) or the path of a .toml file.")],
+    overrides: Overrides = None,
+    run: Annotated[
+        Path | None, typer.Option("--run", help="Directory of the run; runs/PRESET if not given.", show_default=False)
+    ] = None,
+) -> None:
+    """Train a model in environments that it writes itself. The same command continues a run that was stopped."""
+    from spadework.presets import load_config
+
+    config = load_config(preset, overrides or ())
+    _train(config, run or Path("runs") / Path(preset).stem)
+
+
+def _train(config: Config, path: Path) -> None:
+    import asyncio
+    from contextlib import ExitStack
+
+    from spadework.analysis.report import write_report
+    from spadework.cli.closing import print_closing
+    from spadework.cli.opening import open_model
+    from spadework.cli.output import console, plain
+    from spadework.cli.watching import Watching
+    from spadework.curriculum.corpus import open_corpus
+    from spadework.evaluation.heldout import HeldOut
+    from spadework.selfplay import Interrupted, train
+    from spadework.store.run_directory import RunDirectory
+
+    out = console()
+    with ExitStack() as stack:
+        exists = (path / "run.json").exists()
+        directory = stack.enter_context(RunDirectory.create_or_open(path, config)) if exists else None
+        if directory is None:
+            # Before the directory is made: with a setting that cannot work in it, it could not be continued.
+            open_corpus(config.corpus)
+        engine, rendering = open_model(config)
+        if directory is None:
+            directory = stack.enter_context(RunDirectory.create_or_open(path, config))
+        out.print(plain(f"run: {path}"))
+        heldout = HeldOut.open(config, engine, rendering, path)
+        observer = stack.enter_context(Watching(out))
+        try:
+            asyncio.run(train(directory, config, engine, observer, rendering=rendering, evaluate=heldout))
+        except Interrupted as interrupted:
+            stack.close()
+            typer.echo(f"spadework: {interrupted}", err=True)
+            raise typer.Exit(INTERRUPTED) from None
+    print_closing(out, path, config)
+    out.print(plain(f"report: {write_report(path).html}"), soft_wrap=True)
