@@ -23,7 +23,7 @@ _REASONS_SHOWN = 3
 _REASON_CHARS = 160
 
 _SPLITS: Mapping[Split, str] = MappingProxyType(
-    {Split.IN_FAMILY: "families of the start", Split.OUT_OF_FAMILY: "families never seen"}
+    {Split.IN_FAMILY: "in-family: unseen instances", Split.OUT_OF_FAMILY: "out-of-family: unseen families"}
 )
 _MEANINGS: Mapping[str, str] = MappingProxyType(
     {

@@ -40,8 +40,8 @@ def _plots(rows: Rows) -> Iterator[Plot]:
     def of(name: str, label: str) -> Curve:
         return curve(rows, name, label)
 
-    in_family = curve(rows, "heldout/in_family", "families of the start", offset=1)
-    out_of_family = curve(rows, "heldout/out_of_family", "families never seen", offset=1)
+    in_family = curve(rows, "heldout/in_family", "in-family: unseen instances", offset=1)
+    out_of_family = curve(rows, "heldout/out_of_family", "out-of-family: unseen families", offset=1)
     yield Plot(
         "held-out",
         "Held-out items",
@@ -95,9 +95,9 @@ def _plots(rows: Rows) -> Iterator[Plot]:
     )
     variety = (
         of("diversity/families", "families"),
-        of("diversity/nearest_similarity", "nearest in the pool"),
-        of("diversity/grounding", "grounding, own document"),
-        of("diversity/grounding_control", "grounding, foreign document"),
+        of("diversity/nearest_similarity", "nearest in pool"),
+        of("diversity/grounding", "own document"),
+        of("diversity/grounding_control", "foreign document"),
     )
     yield Plot(
         "diversity",

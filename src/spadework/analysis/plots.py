@@ -19,6 +19,8 @@ from spadework.analysis.style import (
     RED,
     SERIES,
     TEAL,
+    heading,
+    legend,
     new_figure,
 )
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 _FEW_POINTS = 30
 _WHISKERS_UP_TO = 3
+_BESIDE = 0.012
 _BAND_ALPHA = 0.18
 _STACK_ALPHA = 0.88
 _STAGE_COLOURS = (PURPLE, BLUE, ORANGE, GREEN, GOLD, TEAL, GREY)
@@ -119,21 +122,23 @@ def time_by_stage(stages: Sequence[Curve]) -> Figure:
 
 
 def _draw(axes: Axes, curves: Sequence[Curve], colours: Sequence[str]) -> None:
-    for one, colour in zip(curves, colours, strict=True):
+    span = max((one.x[-1] - one.x[0] for one in curves if one), default=0.0) or 1.0
+    for number, (one, colour) in enumerate(zip(curves, colours, strict=True)):
         if not one:
             continue
         few = len(one.x) <= _FEW_POINTS
         line: dict[str, Any] = {"color": colour, "label": one.label, "marker": "o" if few else None, "markersize": 3.8}
-        if one.low is not None and one.high is not None and len(one.x) <= _WHISKERS_UP_TO:
-            lengths = (
-                [max(0.0, value - low) for value, low in zip(one.y, one.low, strict=True)],
-                [max(0.0, high - value) for value, high in zip(one.y, one.high, strict=True)],
-            )
-            axes.errorbar(one.x, one.y, yerr=lengths, capsize=3, elinewidth=1.1, **line)
-            continue
-        if one.low is not None and one.high is not None:
+        if one.low is None or one.high is None:
+            axes.plot(one.x, one.y, **line)
+        elif len(one.x) <= _WHISKERS_UP_TO:
+            below = [max(0.0, value - low) for value, low in zip(one.y, one.low, strict=True)]
+            above = [max(0.0, high - value) for value, high in zip(one.y, one.high, strict=True)]
+            # Side by side, so that whiskers of one place do not hide one another.
+            beside = [x + _BESIDE * span * (number - (len(curves) - 1) / 2) for x in one.x]
+            axes.errorbar(beside, one.y, yerr=(below, above), capsize=3, elinewidth=1.2, **line)
+        else:
             axes.fill_between(one.x, one.low, one.high, color=colour, alpha=_BAND_ALPHA, linewidth=0)
-        axes.plot(one.x, one.y, **line)
+            axes.plot(one.x, one.y, **line)
 
 
 def _stack(axes: Axes, parts: Sequence[Curve], colours: Sequence[str]) -> None:
@@ -166,7 +171,7 @@ def _finish(
     axes.set_ylabel(y_label)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
     if title:
-        axes.set_title(title)
+        heading(axes, title)
     if unit:
         axes.set_ylim(0.0, 1.0)
     if whole:
@@ -174,12 +179,8 @@ def _finish(
     handles, labels = axes.get_legend_handles_labels()
     if not handles:
         axes.text(0.5, 0.5, "none", transform=axes.transAxes, ha="center", color=MUTED)
-        return
-    columns = min(len(labels), 2 if title else 4)
-    axes.legend(
-        handles, labels, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=columns, handlelength=1.4,
-        columnspacing=1.2,
-    )  # fmt: skip
+    elif len(labels) > 1:
+        legend(axes, handles, labels, columns=2 if title else 4)
 
 
 def _positive(one: Curve) -> Curve:

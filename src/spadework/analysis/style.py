@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -33,10 +34,6 @@ _STYLE: Any = {
     "axes.labelcolor": MUTED,
     "axes.edgecolor": MUTED,
     "axes.linewidth": 0.8,
-    "axes.titlesize": 9.5,
-    "axes.titlelocation": "left",
-    "axes.titlecolor": INK,
-    "axes.titlepad": 8.0,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
@@ -50,10 +47,6 @@ _STYLE: Any = {
     "ytick.color": MUTED,
     "xtick.major.size": 3.0,
     "ytick.major.size": 0.0,
-    "legend.frameon": False,
-    "legend.fontsize": 8.5,
-    "lines.linewidth": 1.8,
-    "lines.solid_capstyle": "round",
     "svg.hashsalt": "spadework",
     "svg.fonttype": "path",
 }
@@ -70,15 +63,36 @@ def new_figure(panels: int = 1) -> tuple[Figure, Sequence[Axes]]:
         import matplotlib
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
+        from matplotlib.layout_engine import ConstrainedLayoutEngine
     except ImportError as error:
         raise PlotsUnavailable(
             f"plots cannot be drawn ({error}); install matplotlib with: pip install 'spadework[train]'"
         ) from error
     with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=(WIDTH_IN, HEIGHT_IN), layout="constrained")
+        figure = Figure(figsize=(WIDTH_IN, HEIGHT_IN), layout=ConstrainedLayoutEngine(h_pad=0.09, w_pad=0.09))
         FigureCanvasAgg(figure)
         axes = figure.subplots(1, panels, squeeze=False)[0]
     return figure, tuple(axes)
+
+
+def heading(axes: Axes, text: str) -> None:
+    """What a panel of several shows."""
+    axes.set_title(text, loc="left", fontsize=9.5, color=INK, pad=8.0)
+
+
+def legend(axes: Axes, handles: Sequence[Artist], labels: Sequence[str], columns: int) -> None:
+    """The names of the curves, below the axes and clear of them."""
+    axes.legend(
+        *(handles, labels),
+        loc="upper center",
+        bbox_to_anchor=(0.5, -0.19),
+        ncols=min(len(labels), columns),
+        frameon=False,
+        fontsize=8.5,
+        labelcolor=INK,
+        handlelength=1.4,
+        columnspacing=1.4,
+    )
 
 
 def svg_data_uri(figure: Figure) -> str:
