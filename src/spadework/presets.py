@@ -45,10 +45,12 @@ def load_config(preset: str, overrides: Sequence[str] = ()) -> Config:
     """The configuration called ``preset`` (a shipped name or the path of a TOML file), then ``overrides``.
 
     An override reads `section.setting=value` with a TOML value; text needs no quotes, and `none` stands for no value
-    where a setting may have none. Raises ConfigError.
+    where a setting may have none. Raises ConfigError, also for settings that no run can have together.
     """
     tree, places = _read(_find(preset))
-    return _validated(tree, places, overrides)
+    config = _validated(tree, places, overrides)
+    _require_possible(config)
+    return config
 
 
 def change_config(config: Config, overrides: Sequence[str]) -> Config:
@@ -59,7 +61,7 @@ def change_config(config: Config, overrides: Sequence[str]) -> Config:
 def _validated(tree: dict[str, Any], places: dict[str, str], overrides: Sequence[str]) -> Config:
     for override in overrides:
         key, value = _parse_override(override)
-        place = f"in --set {override}"
+        place = f"in --set {override if override.isprintable() else repr(override)}"
         _place(tree, key, value, place)
         places |= {name: place for name, _ in _leaves(_nested(key, value))}
     _require_known(tree, Config, "", places)
@@ -104,7 +106,7 @@ def _find(preset: str) -> Path:
     near = difflib.get_close_matches(preset, presets, n=2, cutoff=0.5)
     remedy = f"did you mean {' or '.join(near)}?" if near else f"the presets are {', '.join(presets)}"
     raise ConfigError(
-        f"there is no preset {preset!r}; {remedy}" + ("" if near else ", or give the path of a .toml file")
+        f"there is no preset {preset!r}; {remedy} (`spadework presets` lists them; a .toml file can be given as well)"
     )
 
 
@@ -225,13 +227,11 @@ def _require_known(tree: Mapping[str, Any], model: type[BaseModel], prefix: str,
 
 
 def _nearest(key: str, model: type[BaseModel], prefix: str) -> str:
-    """What was probably meant: a sibling, the same name elsewhere, or anything alike."""
-    siblings = difflib.get_close_matches(key, model.model_fields, n=1)
-    if siblings:
-        return f"did you mean {prefix}{siblings[0]}?"
+    """What was probably meant: the same name elsewhere, a sibling, or anything alike."""
     names = list(setting_names())
     elsewhere = [name for name in names if name.split(".")[-1] == key]
-    near = elsewhere[:1] or difflib.get_close_matches(prefix + key, names, n=1, cutoff=0.5)
+    siblings = [prefix + name for name in difflib.get_close_matches(key, model.model_fields)]
+    near = [*elsewhere, *siblings, *difflib.get_close_matches(prefix + key, names, cutoff=0.5)]
     if near:
         return f"did you mean {near[0]}?"
     return f"here are {', '.join(prefix + name for name in model.model_fields)}"
