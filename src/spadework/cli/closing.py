@@ -41,7 +41,11 @@ def _heldout_rows(pair: Sequence[Evaluation], samples: int) -> Iterator[Row]:
         return
     before, after = pair
     for split in Split:
-        early, late, difference = before.rate(split, samples), after.rate(split, samples), gain(*pair, split, samples)
+        early, late, difference = (
+            before.rate(split, samples),
+            after.rate(split, samples),
+            gain(before, after, split, samples),
+        )
         if early is not None and late is not None and difference is not None:
             asked = len(after.solved(split))
             yield (

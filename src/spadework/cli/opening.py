@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from spadework.cli.errors import Refused
 
 if TYPE_CHECKING:
     from spadework.config import Config
     from spadework.engines.local.engine import LocalEngine
-    from spadework.roles.rendering import Rendering
+    from spadework.roles.rendering import Rendering, Tokenizer
 
 SEED = "seed"
 
@@ -38,7 +38,7 @@ def open_model(config: Config) -> tuple[LocalEngine, Rendering]:
     return open_engine(config, folder), rendering
 
 
-def _tokenizer(folder: Path) -> object:
+def _tokenizer(folder: Path) -> Tokenizer:
     from spadework.engines.open import MissingExtra
 
     try:
@@ -50,9 +50,10 @@ def _tokenizer(folder: Path) -> object:
     if not any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer_config.json", "tokenizer.model")):
         raise Refused(f"the model {folder} has no tokenizer; save it there with tokenizer.save_pretrained()")
     try:
-        return AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     except (OSError, ValueError) as error:
         first = str(error).strip().splitlines()[0]
         raise Refused(
             f"the tokenizer in {folder} cannot be loaded ({first}); save it again with tokenizer.save_pretrained()"
         ) from error
+    return cast("Tokenizer", tokenizer)

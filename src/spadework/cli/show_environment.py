@@ -83,8 +83,8 @@ def _print_plays(console: Console, pool: PoolReader, environment: EnvironmentRec
         (one.iteration, one.arm, wins(one.wins, one.plays), number(one.mean_return), number(one.stderr), one.faults)
         for one in pool.measures(environment.id)
     ]
-    columns = (">iteration", "arm", ">wins", ">mean return", ">standard error", ">faults")
-    console.print(table(columns, measured, title="Both arms"))
+    of_arm = (">iteration", "arm", ">wins", ">mean return", ">standard error", ">faults")
+    console.print(table(of_arm, measured, title="Both arms"))
     played = [
         (one.row, one.iteration, one.arm, one.seed, one.turns, one.end, number(one.value))
         for one in pool.episodes(environment.id)
