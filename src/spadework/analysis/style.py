@@ -118,4 +118,6 @@ def _saved(figure: Figure, kind: str, **options: Any) -> bytes:
     buffer = io.BytesIO()
     with matplotlib.rc_context(_STYLE):
         figure.savefig(buffer, format=kind, **options)
+    # The first drawing has found the layout, and finding it again would take as long as drawing.
+    figure.set_layout_engine("none")
     return buffer.getvalue()
