@@ -1,36 +1,14 @@
-"""Commands as they are given: arguments in, output and exit status out."""
+"""Commands are run in the process of the tests unless a test says otherwise."""
 
 from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 
 import pytest
+from command_line import Done, Spadework
 
 from spadework.cli import main
-
-
-@dataclass(frozen=True)
-class Done:
-    """What a command left behind. ``status`` is its exit status."""
-
-    status: int
-    out: str
-    err: str
-
-    @property
-    def sentence(self) -> str:
-        """The one line that a refused command says, without the name of the program."""
-        assert self.status == 2, self
-        assert self.out == ""
-        (line,) = self.err.splitlines()
-        assert line.startswith("spadework: ")
-        return line.removeprefix("spadework: ")
-
-
-Spadework = Callable[..., Done]
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import sys
 from importlib.metadata import version
 
 import pytest
-from conftest import Spadework
+from command_line import Spadework
 
 COMMANDS = ("train", "show", "report", "eval", "check", "play", "presets", "corpus")
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from spadework.config import Config
 from spadework.presets import ConfigError, change_config, load_config, preset_files, preset_summary
+
+ROOT = Path(__file__).parents[2]
 
 
 def refusal(preset: str | Path, *overrides: str) -> str:
@@ -208,3 +214,22 @@ def test_an_unknown_preset_is_told_with_the_nearest_names_and_where_the_list_is(
     assert "'quickstrat'" in near and "did you mean quickstart" in near
     assert "quickstart" in far
     assert "spadework presets" in near and "spadework presets" in far
+
+
+def test_an_installed_package_has_its_presets(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True, timeout=120)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "installed")
+    script = "from spadework import presets; print(*map(str, presets.preset_files().values()), sep='\\n')"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "installed")},
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    folder = tmp_path / "installed" / "spadework" / "configs"
+    assert done.stdout.split() == [str(folder / path.name) for path in preset_files().values()]

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import Done, Spadework
+from command_line import Done, Spadework
 from selfplay_world import save_corpus, save_model
 
 from spadework.cli.errors import EXPECTED, sentence_of
