@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spadework.analysis.diversity import diversity_by_round, nearest_similarity, similarities, skeleton, vendi_score
@@ -59,6 +59,7 @@ def test_vendi_score_counts_kinds() -> None:
         vendi_score(np.zeros((0, 0)))
 
 
+@settings(deadline=None)
 @given(st.lists(st.sets(st.integers(0, 20), max_size=8), min_size=1, max_size=8))
 def test_vendi_score_lies_between_one_and_the_number(sets: list[set[int]]) -> None:
     alike = similarities([np.array(sorted(one), dtype=np.uint64) for one in sets])

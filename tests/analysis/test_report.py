@@ -89,6 +89,13 @@ def test_the_held_out_table_has_the_rates_and_the_paired_gain(page: _Page, markd
     assert "| +0.000 (+0.000 to +0.000) |" in markdown
 
 
+def test_the_held_out_section_says_what_was_asked_and_how(written: ReportPaths, markdown: str) -> None:
+    html = " ".join(written.html.read_text(encoding="utf-8").split())
+    for said in ("Suite games, version 1, SHA-256 000000000000;", "prompts seed, thinking off, rendering default."):
+        assert said in html and said in markdown
+    assert "0 of 12 plays were ended by a token budget and 0 by an error; all of them count as not solved." in html
+
+
 def test_every_end_of_an_attempt_is_counted_with_its_share_and_reason(page: _Page, markdown: str) -> None:
     assert page.row("accepted")[1:3] == ["4", "50.0 %"]
     termination = page.row("termination")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spadework.evaluation.bootstrap import bootstrap, paired_bootstrap
@@ -49,6 +49,7 @@ def test_interval_of_a_fair_coin_is_two_standard_errors_wide() -> None:
     assert interval.high == pytest.approx(0.5 + 1.96 * standard_error, abs=0.006)
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
 def test_the_mean_lies_in_its_interval_and_seeds_repeat(values: list[float]) -> None:
     interval = bootstrap(values, samples=200, seed=3)

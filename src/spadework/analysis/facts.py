@@ -69,13 +69,16 @@ class FamilyFacts:
 @dataclass(frozen=True)
 class HeldOutFacts:
     """``first`` and ``last`` are iterations trained at the two evaluations, None without one; ``missing`` says what
-    cannot be told, empty if nothing."""
+    cannot be told, empty if nothing. ``asked`` says what was asked and how, and ``failures`` how many items a budget
+    or a fault ended, in a sentence each; empty if the run does not keep the items."""
 
     first: int | None
     last: int | None
     splits: tuple[SplitFacts, ...]
     families: tuple[FamilyFacts, ...]
     missing: str
+    asked: str = ""
+    failures: str = ""
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,9 @@ def held_out_facts(run: Path, rows: Rows, samples: int) -> HeldOutFacts:
     if not measured:
         return HeldOutFacts(None, None, (), (), "No held-out evaluation has been made yet.")
     first, last = measured[0], measured[-1]
-    pair = first_and_last(read_results(run))
+    results = read_results(run)
+    pair = first_and_last(results)
+    latest = results[max(results)] if results else None
     gains: dict[Split, Interval | None] = {}
     missing = ""
     if len(measured) < 2:
@@ -114,9 +119,14 @@ def held_out_facts(run: Path, rows: Rows, samples: int) -> HeldOutFacts:
         if before is not None or after is not None:
             items = len(pair[-1].solved(split)) if pair else None
             splits.append(SplitFacts(label, before, after, gains.get(split), items))
-    families = _families(*pair) if gains else ()
     return HeldOutFacts(
-        first["iteration"] + 1, last["iteration"] + 1 if len(measured) > 1 else None, tuple(splits), families, missing
+        first=first["iteration"] + 1,
+        last=last["iteration"] + 1 if len(measured) > 1 else None,
+        splits=tuple(splits),
+        families=_families(*pair) if gains else (),
+        missing=missing,
+        asked="" if latest is None else _asked(latest),
+        failures="" if latest is None else _failures(latest),
     )
 
 
@@ -143,6 +153,25 @@ def fates(pool: PoolReader) -> tuple[FateFacts, ...]:
             tuple(reasons.get(name, Counter()).most_common(_REASONS_SHOWN)),
         )
         for name, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    )
+
+
+def _asked(evaluation: Evaluation) -> str:
+    draws = (
+        "greedy" if evaluation.temperature == 0 else f"temperature {evaluation.temperature:g}, the same draws each time"
+    )
+    return (
+        f"Suite {evaluation.suite}, version {evaluation.version}, SHA-256 {evaluation.sha256[:12]}; one plain play per "
+        f"item, {draws}; prompts {evaluation.prompts}, thinking {'on' if evaluation.thinking else 'off'}, "
+        f"rendering {evaluation.renderer}."
+    )
+
+
+def _failures(evaluation: Evaluation) -> str:
+    cut = round(evaluation.cut_share * len(evaluation.items))
+    return (
+        f"In the latest evaluation {cut} of {len(evaluation.items)} plays were ended by a token budget and "
+        f"{evaluation.errors} by an error; all of them count as not solved."
     )
 
 

@@ -113,8 +113,8 @@ def _plots(rows: Rows) -> Iterator[Plot]:
     yield Plot(
         "mismatch",
         "Sampler against trainer",
-        "Absolute difference of a token's log-probability between sampler and trainer, on a log scale; it should stay "
-        "small and flat.",
+        "Absolute difference of a token's log-probability between sampler and trainer, on a log scale (zeros are not "
+        "shown); it should stay small and flat.",
         _if(any(differences), plots.mismatch, *differences),
     )
     stages = stack(rows, _STAGES)
