@@ -8,6 +8,7 @@ import pty
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -200,6 +201,9 @@ def test_ctrl_c_gives_up_like_ctrl_d() -> None:
         shown = ""
         while not shown.endswith("[1/12] > "):
             shown += player.stdout.read(1)
+        # A signal between the prompt and the system call that waits for an answer would be seen only after it.
+        while Path(f"/proc/{player.pid}/stat").read_text().rpartition(") ")[2][0] != "S":
+            time.sleep(0.01)
         player.send_signal(signal.SIGINT)
         rest, errors = player.communicate(timeout=60)
     os.close(controller)
