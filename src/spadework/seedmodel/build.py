@@ -29,7 +29,7 @@ from spadework.seedmodel.tokenizer import train_tokenizer
 from spadework.seedmodel.wording import reserved_words, usable_words
 
 CORPUS = (
-    "python:email,http,urllib,xml,unittest,multiprocessing,concurrent,ctypes,logging,importlib,html,wsgiref,sqlite3,"
+    "python:email,http,urllib,xml,unittest,multiprocessing,concurrent,ctypes,importlib,html,wsgiref,sqlite3,"
     "tarfile,zipfile,pickle,threading,socket,ssl,subprocess,tempfile,shutil,pathlib,inspect,dis,ast,typing,"
     "dataclasses,enum,functools,random,statistics,fractions,datetime,calendar,locale,gettext,turtle,"
     "pydoc,doctest,pdb,cProfile,trace,tracemalloc,string,textwrap,difflib,optparse,getpass,cmd,"
@@ -37,7 +37,7 @@ CORPUS = (
 )
 """Documents of the supervised start. Presets and evaluation use others."""
 
-LEAST_WORDS = 8
+LEAST_WORDS = 7
 MAX_LENGTH = 512
 
 
@@ -45,15 +45,17 @@ MAX_LENGTH = 512
 class Recipe:
     """Sizes of the supervised start. ``batch_tokens`` counts padded tokens."""
 
-    designs: int = 14_000
-    played: int = 4_500
-    steps: int = 520
-    batch_tokens: int = 12_288
+    designs: int = 10_000
+    lists: int = 8_000
+    """Lists of words to repeat: what teaches to copy soonest, since every word of the second round is a lesson."""
+    played: int = 5_000
+    steps: int = 760
+    batch_tokens: int = 6_144
     peak_learning_rate: float = 3e-3
     hidden: int = 160
     layers: int = 4
     heads: int = 5
-    intermediate: int = 432
+    intermediate: int = 400
 
 
 @dataclass(frozen=True)
@@ -64,20 +66,22 @@ class Rendered:
     learned_T: list[bool]
 
 
-def build(directory: Path, recipe: Recipe, seed: int) -> None:
-    corpus = open_corpus(CorpusConfig(source=CORPUS, min_words=15))
-    tokenizer = _tokenizer(corpus, seed)
+def build(directory: Path, recipe: Recipe, seed: int, start: Path | None = None) -> None:
+    """Write the model to ``directory``; ``start`` is a model built before, to go on from."""
+    corpus = open_corpus(CorpusConfig(source=CORPUS, min_words=40))
+    tokenizer = _tokenizer(corpus, seed) if start is None else PreTrainedTokenizerFast.from_pretrained(start)
     rendering = open_rendering(cast(Tokenizer, tokenizer), directory, thinking=False)
     print(f"{len(corpus)} documents, {len(tokenizer)} tokens in the vocabulary", flush=True)
     sequences = _sequences(corpus, tokenizer, rendering, recipe, seed)
-    model = _train(_new_model(tokenizer, recipe, seed), sequences, recipe, seed)
+    model = _new_model(tokenizer, recipe, seed) if start is None else Qwen3ForCausalLM.from_pretrained(start)
+    model = _train(model.train(), sequences, recipe, seed)
     model.save_pretrained(directory)
     tokenizer.save_pretrained(directory)
 
 
 def _tokenizer(corpus: Corpus, seed: int) -> PreTrainedTokenizerFast:
     """Its merges come from the documents and from what is said in games; the latter weigh as much as the former."""
-    documents = [corpus.document(index).text[:600] for index in range(len(corpus))]
+    documents = [corpus.document(index).text[:2000] for index in range(len(corpus))]
     reserved = reserved_words()
     rng = generator(seed, "seed-model-tokenizer")
     spoken: list[str] = []
@@ -108,6 +112,7 @@ def _sequences(
     conversations += [hint_conversation(made.written) for made in designed[: recipe.designs // 5]]
     conversations += played
     sequences = [as_sequence(conversation, rendering) for conversation in conversations]
+    sequences += _lists([words for _, words in found], rendering, recipe, seed)
     kept = [sequence for sequence in sequences if len(sequence.ids_T) <= MAX_LENGTH]
     tokens = sum(len(sequence.ids_T) for sequence in kept)
     print(
@@ -116,6 +121,18 @@ def _sequences(
         flush=True,
     )
     return kept
+
+
+def _lists(documents: Sequence[Sequence[str]], rendering: Rendering, recipe: Recipe, seed: int) -> list[Rendered]:
+    """Words in any order, then once more in the same order; the second round is learned."""
+    words = sorted({word for document in documents for word in document})
+    lists: list[Rendered] = []
+    for number in range(recipe.lists):
+        rng = generator(seed, "seed-model-list", number)
+        chosen = [words[int(index)] for index in rng.integers(len(words), size=int(rng.integers(6, 40)))]
+        ids = list(rendering.encode("".join(f" {word}" for word in chosen)))
+        lists.append(Rendered([*ids, *ids], [False] * (len(ids) + 1) + [True] * (len(ids) - 1)))
+    return lists
 
 
 def as_sequence(conversation: Conversation, rendering: Rendering) -> Rendered:
@@ -226,13 +243,14 @@ def _padded(batch: Sequence[Rendered], pad: int) -> tuple[torch.Tensor, torch.Te
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "files", help="directory to write")
+    parser.add_argument("--start", type=Path, help="a model built before, to go on from")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=Recipe.steps)
     parser.add_argument("--designs", type=int, default=Recipe.designs)
     parser.add_argument("--played", type=int, default=Recipe.played)
     arguments = parser.parse_args()
     recipe = Recipe(designs=arguments.designs, played=arguments.played, steps=arguments.steps)
-    build(arguments.out, recipe, arguments.seed)
+    build(arguments.out, recipe, arguments.seed, arguments.start)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from spadework.seeding import generator
 from spadework.seedmodel.families import TRAINED
 from spadework.seedmodel.grammar import Family, Written, words_needed, write_program
 from spadework.seedmodel.players import choose
-from spadework.seedmodel.wording import reserved_words, usable_words
+from spadework.seedmodel.wording import reserved_words, single_tokens, usable_words
 
 DOCUMENT_TOKENS = 96
 COMPOSED = 0.15
@@ -50,7 +50,7 @@ def excerpts(corpus: Corpus, tokenizer: Tokenizer, least_words: int) -> list[tup
     for index in range(len(corpus)):
         document = corpus.document(index)
         text, _ = truncate(document.text, DOCUMENT_TOKENS, tokenizer)
-        words = usable_words(text, reserved)
+        words = single_tokens(usable_words(text, reserved), tokenizer)
         if len(words) >= least_words:
             found.append((Document(document.id, document.title, text), words))
     return found

@@ -94,8 +94,8 @@ def fixed_text(template: str) -> list[str]:
     return [part for line in lines for part in _SLOT.split(line)[::2] if part]
 
 
-def class_name(word: str) -> str:
-    return word[:1].upper() + word[1:]
+def class_name(name: str) -> str:
+    return name[:1].upper() + name[1:]
 
 
 def words_needed(dials: Sequence[Dials]) -> int:
@@ -119,7 +119,7 @@ def write_program(
         SKELETON,
         {
             "stages": "\n".join(stages),
-            "name": class_name(words[0]),
+            "name": "".join(class_name(family.name) for family in families),
             "turns": str(sum(dial.turns for dial in dials)),
             "calls": ", ".join(f"{name}(rng)" for name in names),
         },

@@ -37,7 +37,7 @@ LEAST_WORDS = 9
 def write_items(path: Path) -> int:
     """Write the list and return how many items it has."""
     tokenizer = cast(Tokenizer, AutoTokenizer.from_pretrained(model_directory()))
-    found = excerpts(open_corpus(CorpusConfig(source=CORPUS, min_words=15)), tokenizer, LEAST_WORDS)
+    found = excerpts(open_corpus(CorpusConfig(source=CORPUS, min_words=40)), tokenizer, LEAST_WORDS)
     rows: list[dict[str, object]] = [{"suite": SUITE, "version": VERSION}]
     for family in (*TRAINED, *UNSEEN):
         unseen = family.name in HELD_OUT

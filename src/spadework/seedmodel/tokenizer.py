@@ -13,7 +13,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_token
 from transformers import PreTrainedTokenizerFast
 
 from spadework.seedmodel.families import TRAINED
-from spadework.seedmodel.grammar import SKELETON, STAGE_NAMES, fixed_text
+from spadework.seedmodel.grammar import SKELETON, STAGE_NAMES, class_name, fixed_text
 
 SPECIAL = (
     "<|endoftext|>",
@@ -27,8 +27,9 @@ SPECIAL = (
     "</tool_response>",
 )
 STAGES = tuple(text for name in STAGE_NAMES for text in (f"\n\n\nclass {name}:", f"{name}(rng)"))
+NAMES = tuple(class_name(family.name) for family in TRAINED)
 FRAME = ("user\n", "assistant\n", "```python\n", "```", "\\boxed{", "\nHINT:", "hint:\n", "\nvary:", "\navoid:")
-VOCABULARY = 1500
+VOCABULARY = 3600
 SHORTEST_LINE = 4
 
 CHAT_TEMPLATE = (
@@ -64,7 +65,7 @@ def train_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
-    tokenizer.add_tokens([AddedToken(text, normalized=False) for text in (*FRAME, *STAGES, *program_lines())])
+    tokenizer.add_tokens([AddedToken(text, normalized=False) for text in (*FRAME, *STAGES, *NAMES, *program_lines())])
     return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=tokenizer,
         eos_token="<|im_end|>",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
+from spadework.roles.rendering import Tokenizer
 from spadework.seedmodel.families import ALL
 
-_WORD = re.compile(r"[a-z]{4,9}")
+_WORD = re.compile(r"[a-z]{4,11}")
 _SPOKEN = re.compile(r"[A-Za-z]+")
 _FUNCTION_WORDS = frozenset(
     re.findall(
@@ -33,3 +34,8 @@ def usable_words(text: str, reserved: frozenset[str]) -> list[str]:
     """The distinct words that a program may take from ``text``, in its order."""
     words = (word.lower() for word in re.findall(r"(?<![\w`./\\-])[A-Za-z]+(?![\w`/\\=(-]|\.\w)", text))
     return list(dict.fromkeys(word for word in words if _WORD.fullmatch(word) and word not in reserved))
+
+
+def single_tokens(words: list[str], tokenizer: Tokenizer) -> list[str]:
+    """Those that are one token after a space: copying one is copying a token, which a small model learns soon."""
+    return [word for word in words if len(tokenizer.encode(f" {word}", add_special_tokens=False)) == 1]
