@@ -50,8 +50,8 @@ def test_show_of_an_environment_has_its_program_hint_document_gates_and_both_arm
 def test_show_of_an_episode_has_every_turn_with_its_action_and_reward(spadework: Spadework, run: Path) -> None:
     id_ = first_id(spadework, run)
     number = json.loads(spadework("show", run, id_, "--json").out)["episodes"][0]["row"]
-    turns = json.loads(spadework("show", run, "--episode", number, "--json").out)["episode"]["turns"]
-    told = spadework("show", run, id_, "--episode", number).out
+    turns = json.loads(spadework("show", run, id_, number, "--json").out)["episode"]["turns"]
+    told = spadework("show", run, id_, number).out
     assert told.count("action '") == len(turns) > 0
     assert f"action {turns[-1]['action']!r}, reward {turns[-1]['reward']:g}" in told
 
@@ -67,7 +67,7 @@ def test_show_attempts_has_the_gate_that_rejected_and_why(spadework: Spadework, 
 def test_what_a_run_does_not_have_is_told_with_what_it_has(spadework: Spadework, run: Path) -> None:
     assert "no round 7; it has the rounds 0 to 0" in spadework("show", run, "--round", 7).sentence
     assert "no environment" in spadework("show", run, "zz").sentence
-    assert "no episode 99999" in spadework("show", run, "--episode", 99999).sentence
+    assert "no episode 99999" in spadework("show", run, first_id(spadework, run), 99999).sentence
 
 
 def test_a_run_that_wrote_no_environment_yet_has_nothing_to_show(spadework: Spadework, tmp_path: Path) -> None:

@@ -113,8 +113,11 @@ def test_a_sandbox_that_was_never_closed_ends_with_its_loop(guess: str) -> None:
 
 
 HOST = """
-import asyncio, sys
+import asyncio, signal, sys
 from spadework.sandbox import Limits, Sandbox
+
+# A shell starts what it runs in the background with SIGINT ignored, and children inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 async def main():
     async with Sandbox(Limits(step_timeout_s=60)) as sandbox:

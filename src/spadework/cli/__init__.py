@@ -13,7 +13,7 @@ def main() -> None:
     from spadework.cli.errors import REFUSED, sentence_of
 
     try:
-        app()
+        app(prog_name="spadework")
     except Exception as error:
         sentence = sentence_of(error)
         if sentence is None:

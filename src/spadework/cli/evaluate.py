@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from spadework.config import Config
     from spadework.evaluation.results import Evaluation
 
-EXAMPLES = "Examples: spadework eval runs/quickstart | spadework eval seed --set evaluation.items=4"
+EXAMPLES = "Examples: spadework eval runs/quickstart --temperature 0 | spadework eval seed --items 4"
 _SEED_PRESET = "quickstart"
 
 
@@ -26,6 +26,12 @@ def evaluate(
         str | None,
         typer.Option(help="How a model that is no run's is asked: a preset or a .toml file.", show_default=False),
     ] = None,
+    temperature: Annotated[
+        float | None, typer.Option(help="Of the plays; 0 takes the most probable token.", show_default="as configured")
+    ] = None,
+    items: Annotated[
+        int | None, typer.Option(help="Items of each family; 0 takes all.", show_default="as configured")
+    ] = None,
     overrides: Overrides = None,
     as_json: AsJson = False,
 ) -> None:
@@ -36,7 +42,8 @@ def evaluate(
 
     path = Path(subject).expanduser()
     is_run = (path / "run.json").exists()
-    settings = overrides or ()
+    asked = {"evaluation.temperature": temperature, "evaluation.items": items}
+    settings = [*(overrides or ()), *(f"{key}={value}" for key, value in asked.items() if value is not None)]
     config = _config_of_run(path, settings) if is_run else _config_of_model(subject, preset, settings)
     evaluation, of = asyncio.run(_evaluate(config, path if is_run else None))
     if as_json:

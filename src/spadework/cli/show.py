@@ -9,7 +9,7 @@ import typer
 
 from spadework.cli.options import AsJson
 
-EXAMPLES = "Examples: spadework show runs/quickstart | spadework show runs/quickstart 3fa2 --episode 17"
+EXAMPLES = "Examples: spadework show runs/tour | spadework show runs/tour 3fa2 | spadework show runs/tour 3fa2 17"
 
 
 def show(
@@ -18,7 +18,7 @@ def show(
         str | None, typer.Argument(help="An environment, by the beginning of its id.", show_default=False)
     ] = None,
     episode: Annotated[
-        int | None, typer.Option(help="An episode, by its number in the list.", show_default=False)
+        int | None, typer.Argument(help="An episode of it, by its number in the list.", show_default=False)
     ] = None,
     round_: Annotated[
         int | None, typer.Option("--round", help="The round to list; the last if not given.", show_default=False)
@@ -40,9 +40,8 @@ def show(
     directory = RunDirectory.open_readonly(run)
     out = console()
     with PoolReader.open(directory.pool) as pool:
-        if episode is not None:
-            chosen = None if environment is None else pool.environment(environment)
-            show_episode(out, pool, episode, chosen, as_json)
+        if environment is not None and episode is not None:
+            show_episode(out, pool, episode, pool.environment(environment), as_json)
         elif environment is not None:
             show_environment(out, pool, pool.environment(environment), as_json)
         else:

@@ -13,22 +13,19 @@ from spadework.store.reader import PoolReader
 from spadework.store.records import EnvironmentRecord
 
 
-def show_episode(
-    console: Console, pool: PoolReader, row: int, environment: EnvironmentRecord | None, as_json: bool
-) -> None:
+def show_episode(console: Console, pool: PoolReader, row: int, environment: EnvironmentRecord, as_json: bool) -> None:
     """Raises StoreError if there is no such episode, Refused if it is another environment's."""
     record = pool.episode(row)
     episode = record.episode
-    if environment is not None and episode.environment_id != environment.id:
+    if episode.environment_id != environment.id:
         raise Refused(
             f"episode {row} is of environment {episode.environment_id[:12]}, not of {environment.id[:12]}; "
-            "leave the environment out or name that one"
+            "name that one"
         )
     if as_json:
         print_json(asdict(record))
         return
-    played = environment or pool.environment(episode.environment_id)
-    console.print(plain(f"episode {row} of {played.class_name} {played.id[:12]}", "bold"))
+    console.print(plain(f"episode {row} of {environment.class_name} {environment.id[:12]}", "bold"))
     console.print(
         plain(
             f"iteration {record.iteration}, {episode.arm} arm, seed {episode.seed}: {episode.end} after "

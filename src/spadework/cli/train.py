@@ -33,6 +33,8 @@ def train(
 
 def _train(config: Config, path: Path) -> None:
     import asyncio
+    import shlex
+    import sys
     from contextlib import ExitStack
 
     from spadework.analysis.report import write_report
@@ -47,8 +49,7 @@ def _train(config: Config, path: Path) -> None:
 
     out = console()
     with ExitStack() as stack:
-        exists = (path / "run.json").exists()
-        directory = stack.enter_context(RunDirectory.create_or_open(path, config)) if exists else None
+        directory = stack.enter_context(RunDirectory.create_or_open(path, config)) if _holds_anything(path) else None
         if directory is None:
             # Before the directory is made: with a setting that cannot work in it, it could not be continued.
             open_corpus(config.corpus)
@@ -60,9 +61,16 @@ def _train(config: Config, path: Path) -> None:
         observer = stack.enter_context(Watching(out))
         try:
             asyncio.run(train(directory, config, engine, observer, rendering=rendering, evaluate=heldout))
+            asyncio.run(engine.export(path / "model"))
         except Interrupted as interrupted:
             stack.close()
-            typer.echo(f"spadework: {interrupted}", err=True)
+            typer.echo(f"spadework: {interrupted}:\n  {shlex.join(['spadework', *sys.argv[1:]])}", err=True)
             raise typer.Exit(INTERRUPTED) from None
     print_closing(out, path, config)
+    out.print(plain(f"model: {path / 'model'}"), soft_wrap=True)
     out.print(plain(f"report: {write_report(path).html}"), soft_wrap=True)
+
+
+def _holds_anything(path: Path) -> bool:
+    """Whether the store decides at once about ``path``: a run, which it continues, or what it refuses."""
+    return path.exists() and not (path.is_dir() and next(path.iterdir(), None) is None)
