@@ -63,7 +63,9 @@ def _round_rows(lines: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
     ):
         per_round = _last_of_each_round(lines, key)
         count = min(_ENDS, len(per_round) // 2)
-        if count:
+        if len(per_round) == 1:
+            yield f"{label}, only round", "", f"{per_round[0]:.3f}", ""
+        elif count:
             early, late = sum(per_round[:count]) / count, sum(per_round[-count:]) / count
             rounds = "round" if count == 1 else f"{count} rounds"
             yield f"{label}, first and last {rounds}", f"{early:.3f}", f"{late:.3f}", f"{late - early:+.3f}"
@@ -71,5 +73,5 @@ def _round_rows(lines: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
 
 def _last_of_each_round(lines: Sequence[Mapping[str, Any]], key: str) -> list[float]:
     """The value that the last iteration of a round has, by round."""
-    found = {int(line["round"]): float(line[key]) for line in lines if "round" in line and key in line}
+    found = {int(line["round"]): float(line[key]) for line in lines if "round" in line and line.get(key) is not None}
     return [found[round_] for round_ in sorted(found)]
