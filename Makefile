@@ -39,7 +39,7 @@ types: setup-dev
 	@$(BIN)/mypy
 
 tests: setup-dev
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/pytest $(ARGS)
 
 format: setup-dev
 	@$(BIN)/ruff check --fix .

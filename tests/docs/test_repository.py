@@ -93,5 +93,5 @@ def test_continuous_integration_runs_make_test_and_asks_nothing() -> None:
     assert "set -euo pipefail" in text
     assert "make test </dev/null" in text
     listed = subprocess.run(["make", "-n", "test"], cwd=ROOT, capture_output=True, text=True, timeout=60).stdout
-    for check in ("ruff format --check .", "ruff check .", "bin/mypy", "-m pytest"):
+    for check in ("ruff format --check .", "ruff check .", "bin/mypy", "bin/pytest"):
         assert check in listed
