@@ -209,3 +209,12 @@ class Config(Section):
     sandbox: Limits = Limits()
     evaluation: EvaluationConfig = EvaluationConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
+
+    @model_validator(mode="after")
+    def _measurable(self) -> Config:
+        if self.designer_reward.kind == "learning-progress" and self.curriculum.round_iterations < 2:
+            raise ValueError(
+                'designer_reward.kind "learning-progress" compares the iterations of a round, so '
+                f"curriculum.round_iterations ({self.curriculum.round_iterations}) must be at least 2"
+            )
+        return self

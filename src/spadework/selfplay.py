@@ -265,7 +265,7 @@ class SelfPlay:
         found = play_readings(plays, self.config.agent.returns) | zone_readings(standings)
         if designs is not None:
             found |= design_readings(designs) | variety_readings(designs, environments)
-            tokens += sum(attempt.record.reply_tokens for attempt in designs.attempts)
+            tokens += sum(attempt.record.reply_tokens + attempt.record.hint_tokens for attempt in designs.attempts)
         return found | {"tokens/sampled": tokens}
 
     async def save(self, iteration: int, readings: Readings, watch: Stopwatch) -> None:

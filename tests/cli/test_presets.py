@@ -140,6 +140,10 @@ def test_a_wrong_override_is_told_with_its_place_and_what_would_be_right(overrid
         (("curriculum.plays=1",), ("curriculum.plays", "at least 2")),
         # Batches.
         (
+            ("designer_reward.kind=learning-progress", "curriculum.round_iterations=1"),
+            ("learning-progress", "curriculum.round_iterations (1)", "at least 2"),
+        ),
+        (
             ("curriculum.environments=3", "curriculum.plays=2", "learning.minibatches=7"),
             ("learning.minibatches is 7", "curriculum.environments", "curriculum.plays", "2 to 6"),
         ),

@@ -226,6 +226,8 @@ def test_an_unsafe_hint_is_written_again_and_the_tries_are_kept(studio: Studio) 
         (False, True),
         (True, False),
     ]
+    assert designs.attempts[1].record.hint_tokens == sum(try_.tokens for try_ in designs.attempts[1].hint_tries)
+    assert all(try_.tokens > 0 for try_ in designs.attempts[1].hint_tries)
 
 
 def test_without_a_safe_hint_the_attempt_fails_at_hint_safe(studio: Studio) -> None:
@@ -317,7 +319,8 @@ def test_the_designer_is_shown_what_the_pool_measured(studio: Studio, tmp_path: 
     other_skill, same_skill = (RENDERING.decode(ids) for _, ids in engine.prompts[:2])
     assert "EbbEnv: the ebb" not in other_skill
     assert "won 6 of 16 plays and 13 of 16 with its hint" in same_skill
-    assert [len(attempt.memory.positives) for attempt in designs.attempts] == [0, 1]
+    assert [attempt.record.positives for attempt in designs.attempts] == [(), ("f" * 64,)]
+    assert [attempt.record.negatives for attempt in designs.attempts] == [(), ()]
 
 
 def test_equal_names_give_equal_rounds(studio: Studio) -> None:

@@ -53,6 +53,9 @@ def attempt(slot: int, number: int, iteration: int = 0, round_: int = 0, **chang
         "reply_tokens": 50,
         "reply": "a reply with a lone surrogate \ud800",
         "status": "valid",
+        "hint_tokens": 7,
+        "positives": ("a" * 64,),
+        "negatives": ("b" * 64, "c" * 64),
         "gates": (GateRow("parse", True, "", 0.5, {"chars": 12}),),
     }
     return AttemptRecord(**{**fields, **changes})  # type: ignore[arg-type]

@@ -266,7 +266,7 @@ def test_databases_that_cannot_be_used_get_one_sentence(tmp_path: Path, opened: 
     expected = {
         junk: "not a readable database",
         foreign: "of another program",
-        newer: "schema version 99 and this spadework reads version 1",
+        newer: "schema version 99 and this spadework reads version 2",
         torn: "not a readable database",
     }
     for path, message in expected.items():

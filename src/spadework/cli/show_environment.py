@@ -37,6 +37,9 @@ def show_environment(console: Console, pool: PoolReader, environment: Environmen
     console.print(plain(f"{environment.class_name}  {environment.id}", "bold"))
     place = f"round {environment.round}, slot {environment.slot}, attempt {attempt.attempt + 1}, {environment.skill}"
     console.print(plain(place))
+    for name, shown in (("vary", attempt.positives), ("avoid", attempt.negatives)):
+        if shown:
+            console.print(plain(f"shown to {name}: {', '.join(id_[:12] for id_ in shown)}"))
     if standing is not None:
         console.print(plain(_standing_text(standing)))
     text = document.text if len(document.text) <= _DOCUMENT_CHARS else document.text[:_DOCUMENT_CHARS] + " …"

@@ -147,6 +147,9 @@ class Draft:
             status=str(self.status),
             reason=self.reason,
             environment_id=self.program.id if accepted else None,
+            hint_tokens=sum(tried.tokens for tried in self.hint_tries),
+            positives=tuple(example.environment_id for example in self.memory.positives),
+            negatives=tuple(example.environment_id for example in self.memory.negatives),
             gates=self.report.results,
         )
         trained = self.completions if self.status != AttemptStatus.HOST_FAULT else []

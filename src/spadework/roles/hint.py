@@ -21,10 +21,11 @@ _LABEL = re.compile(r"\A\W*hint\W*:\W*", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class HintTry:
-    """A hint and what `hint-safe` said of it. ``text`` is empty if there was none to judge."""
+    """A hint and what `hint-safe` said of it. ``text`` is empty if there was none to judge, ``tokens`` were sampled."""
 
     text: str
     result: GateResult
+    tokens: int = 0
 
 
 async def write_hint(
@@ -52,14 +53,15 @@ async def write_hint(
                 sample = await cohort.sample(member, prompt_ids, params)
             except ContextTooLong:
                 return (*tries, _failed("the program leaves no room in the model's context for a hint to it"))
+            tokens = len(sample.token_ids_T)
             if sample.stop_reason is StopReason.LENGTH:
-                tries.append(_failed(f"the hint was cut at {max_tokens} tokens"))
+                tries.append(_failed(f"the hint was cut at {max_tokens} tokens", tokens))
                 continue
             hint = read_hint(author.rendering.reply_text(sample.token_ids_T))
             if not hint:
-                tries.append(_failed("the reply holds no hint outside its thinking"))
+                tries.append(_failed("the reply holds no hint outside its thinking", tokens))
                 continue
-            tries.append(HintTry(hint, await admission.check_hint(hint, program)))
+            tries.append(HintTry(hint, await admission.check_hint(hint, program), tokens))
             if tries[-1].result.passed:
                 break
         return tuple(tries)
@@ -73,5 +75,5 @@ def read_hint(reply: str) -> str:
     return "" if thinking_open else _LABEL.sub("", text.strip()).strip()
 
 
-def _failed(reason: str) -> HintTry:
-    return HintTry("", GateResult(GateName.HINT_SAFE, passed=False, reason=reason, seconds=0.0))
+def _failed(reason: str, tokens: int = 0) -> HintTry:
+    return HintTry("", GateResult(GateName.HINT_SAFE, passed=False, reason=reason, seconds=0.0), tokens)

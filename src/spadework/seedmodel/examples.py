@@ -20,9 +20,9 @@ from spadework.seeding import generator
 from spadework.seedmodel.families import TRAINED
 from spadework.seedmodel.grammar import Family, Written, words_needed, write_program
 from spadework.seedmodel.players import choose
-from spadework.seedmodel.wording import reserved_words, single_tokens, usable_words
+from spadework.seedmodel.wording import copyable_words, reserved_words
 
-DOCUMENT_TOKENS = 96
+DOCUMENT_TOKENS = 128
 COMPOSED = 0.15
 """Share of programs with two stages."""
 PLAIN_SKILL = 0.45
@@ -50,7 +50,7 @@ def excerpts(corpus: Corpus, tokenizer: Tokenizer, least_words: int) -> list[tup
     for index in range(len(corpus)):
         document = corpus.document(index)
         text, _ = truncate(document.text, DOCUMENT_TOKENS, tokenizer)
-        words = single_tokens(usable_words(text, reserved), tokenizer)
+        words = copyable_words(text, reserved, tokenizer)
         if len(words) >= least_words:
             found.append((Document(document.id, document.title, text), words))
     return found
@@ -73,11 +73,9 @@ def design(document: Document, words: Sequence[str], rng: np.random.Generator) -
     needed = words_needed(dials)
     if needed > len(words):
         return None
-    # The words stay in the document's order: copying on is easier to learn than picking anywhere.
+    # Words that follow each other in the document: copying on is easier to learn than picking anywhere.
     start = int(rng.integers(len(words) - needed + 1))
-    spread = min(len(words) - start, needed + 3)
-    taken = sorted(rng.choice(spread, needed, replace=False))
-    written = write_program(families, dials, [words[start + index] for index in taken], _hints(families))
+    written = write_program(families, dials, words[start : start + needed], _hints(families))
     prompt = prompts.designer_messages(skill, document, memory, "medium")
     return Designed(written, (*prompt, Message("assistant", f"```python\n{written.source}```")))
 

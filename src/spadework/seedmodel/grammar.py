@@ -110,7 +110,8 @@ def write_program(
     stages: list[str] = []
     rest = list(words)
     for name, family, dial in zip(STAGE_NAMES, families, dials, strict=False):
-        theme, things, rest = rest[0], rest[1 : 1 + dial.words], rest[1 + dial.words :]
+        # In the order in which most programs name them.
+        things, theme, rest = rest[: dial.words], rest[dial.words], rest[dial.words + 1 :]
         # A word is the same token wherever it stands if it always follows a space.
         slots = {"stage": name, "theme": f" {theme}", "words": "".join(f" {word}" for word in things), **dial.slots}
         stages.append(fill(family.code, slots))

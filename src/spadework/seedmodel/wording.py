@@ -36,6 +36,8 @@ def usable_words(text: str, reserved: frozenset[str]) -> list[str]:
     return list(dict.fromkeys(word for word in words if _WORD.fullmatch(word) and word not in reserved))
 
 
-def single_tokens(words: list[str], tokenizer: Tokenizer) -> list[str]:
-    """Those that are one token after a space: copying one is copying a token, which a small model learns soon."""
-    return [word for word in words if len(tokenizer.encode(f" {word}", add_special_tokens=False)) == 1]
+def copyable_words(text: str, reserved: frozenset[str], tokenizer: Tokenizer) -> list[str]:
+    """The usable words that stand in ``text`` as one token: copying them is copying tokens, the easiest to learn."""
+    there = set(tokenizer.encode(text, add_special_tokens=False))
+    ids = {word: tokenizer.encode(f" {word}", add_special_tokens=False) for word in usable_words(text, reserved)}
+    return [word for word, ids_T in ids.items() if len(ids_T) == 1 and ids_T[0] in there]

@@ -20,7 +20,7 @@ METRICS: Mapping[str, str] = MappingProxyType(
         # The run
         "round": "Number of the design round that the iteration belongs to.",
         "policy_version": "Optimiser steps applied to the weights so far.",
-        "tokens/sampled": "Tokens of programs and plays sampled in the iteration (those of hints are not counted).",
+        "tokens/sampled": "Tokens of programs, hints and plays sampled in the iteration.",
         # Agent
         "agent/plain_win_rate": "Share of plain episodes with a positive return, each environment counting the same.",
         "agent/plain_win_rate_stderr": "Standard error of that share over environments.",

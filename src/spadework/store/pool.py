@@ -138,7 +138,7 @@ class Pool(PoolReader):
 
     def _insert_attempt(self, attempt: AttemptRecord) -> None:
         row = self._connection.execute(
-            f"INSERT INTO attempt ({ATTEMPT_COLUMNS}, rejected_by) VALUES ({_marks(13)})", tuple(attempt_row(attempt))
+            f"INSERT INTO attempt ({ATTEMPT_COLUMNS}, rejected_by) VALUES ({_marks(16)})", tuple(attempt_row(attempt))
         ).lastrowid
         self._connection.executemany(
             "INSERT INTO gate VALUES (?, ?, ?, ?, ?, ?, ?)",

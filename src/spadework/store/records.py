@@ -54,7 +54,8 @@ class DocumentRecord:
 class AttemptRecord:
     """One designer completion, valid or not.
 
-    ``attempt`` counts from 0 within its ``slot`` of the round. ``prompt_tokens`` and ``reply_tokens`` are counts.
+    ``attempt`` counts from 0 within its ``slot`` of the round. ``prompt_tokens``, ``reply_tokens`` and ``hint_tokens``
+    (all tries at a hint) are counts. ``positives`` and ``negatives`` are the ids of the environments that it was shown.
     ``status`` names what became of it and ``reason`` says why in one sentence; ``gates`` are in the order they ran.
     ``environment_id`` is set if the attempt became an environment.
     """
@@ -71,6 +72,9 @@ class AttemptRecord:
     status: str
     reason: str = ""
     environment_id: str | None = None
+    hint_tokens: int = 0
+    positives: tuple[str, ...] = ()
+    negatives: tuple[str, ...] = ()
     gates: tuple[GateVerdict, ...] = ()
 
     @property

@@ -21,7 +21,7 @@ ENVIRONMENT_COLUMNS = (
 )
 ATTEMPT_COLUMNS = (
     "iteration, round, slot, attempt, skill, document_id, prompt_tokens, reply_tokens, reply,"
-    " status, reason, environment_id"
+    " status, reason, environment_id, hint_tokens, positives, negatives"
 )
 
 
@@ -120,12 +120,16 @@ def attempt_row(record: AttemptRecord) -> Row:
         str(record.status),
         printable(record.reason),
         record.environment_id,
+        record.hint_tokens,
+        json.dumps(record.positives),
+        json.dumps(record.negatives),
         None if record.rejected_by is None else str(record.rejected_by),
     )
 
 
 def attempt_record(row: tuple[Any, ...], gates: tuple[GateRow, ...]) -> AttemptRecord:
-    iteration, round_, slot, attempt, skill, document, prompt, reply_tokens, reply, status, reason, environment = row
+    iteration, round_, slot, attempt, skill, document, prompt, reply_tokens, reply, *rest = row
+    status, reason, environment, hint_tokens, positives, negatives = rest
     return AttemptRecord(
         iteration=iteration,
         round=round_,
@@ -139,6 +143,9 @@ def attempt_record(row: tuple[Any, ...], gates: tuple[GateRow, ...]) -> AttemptR
         status=status,
         reason=reason,
         environment_id=environment,
+        hint_tokens=hint_tokens,
+        positives=tuple(json.loads(positives)),
+        negatives=tuple(json.loads(negatives)),
         gates=gates,
     )
 

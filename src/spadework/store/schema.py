@@ -14,7 +14,7 @@ from pathlib import Path
 from spadework.store.errors import StoreError
 
 APPLICATION_ID = 0x53504457
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 BUSY_TIMEOUT_S = 30.0
 
 SCHEMA = """
@@ -76,6 +76,9 @@ CREATE TABLE attempt (
     reason TEXT NOT NULL,
     rejected_by TEXT,
     environment_id TEXT,
+    hint_tokens INTEGER NOT NULL,
+    positives TEXT NOT NULL,
+    negatives TEXT NOT NULL,
     UNIQUE (round, slot, attempt)
 ) STRICT;
 CREATE INDEX attempt_counts ON attempt (iteration, attempt, status, rejected_by);

@@ -1,0 +1,78 @@
+"""The supervised start: what of a sequence is learned, and that a start is repeatable and starts by copying."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+import pytest
+import torch
+from transformers import AutoTokenizer, PreTrainedTokenizerFast, Qwen3ForCausalLM
+
+from spadework.roles.messages import Message
+from spadework.roles.rendering import Rendering, Tokenizer, open_rendering
+from spadework.seedmodel.build import as_sequence
+from spadework.seedmodel.shipped import model_directory
+from spadework.seedmodel.supervision import Recipe, Rendered, new_model, supervise
+
+TINY = Recipe(steps=6, batch_tokens=64, hidden=32, heads=2, layers=2, intermediate=32)
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> PreTrainedTokenizerFast:
+    return cast(PreTrainedTokenizerFast, AutoTokenizer.from_pretrained(model_directory()))
+
+
+@pytest.fixture(scope="module")
+def rendering(tokenizer: PreTrainedTokenizerFast) -> Rendering:
+    return open_rendering(cast(Tokenizer, tokenizer), model_directory(), thinking=False)
+
+
+def started(tokenizer: PreTrainedTokenizerFast, recipe: Recipe, *, words: tuple[int, ...] = ()) -> Qwen3ForCausalLM:
+    model = new_model(tokenizer, recipe, seed=3)
+    ids = [300, 301, 302, 303]
+    sequences = [Rendered([*ids, 304, 305], [False] * 4 + [True] * 2)]
+    lists = [Rendered(ids * 2, [False] * 5 + [True] * 3)]
+    supervise(model.train(), sequences, lists, words, recipe, seed=3)
+    return model
+
+
+def test_the_assistant_is_learned_and_nobody_else(rendering: Rendering) -> None:
+    conversation = (
+        Message("user", "look"),
+        Message("assistant", "door"),
+        Message("user", "on"),
+        Message("assistant", "x"),
+    )
+    sequence = as_sequence(conversation, rendering)
+    learned = [id_ for id_, learned in zip(sequence.ids_T, sequence.learned_T, strict=True) if learned]
+    stop = rendering.stop_ids[0]
+    assert learned == [*rendering.encode("door"), stop, *rendering.encode("x"), stop]
+
+
+def test_a_start_is_repeatable(tokenizer: PreTrainedTokenizerFast) -> None:
+    one, other = (started(tokenizer, TINY).state_dict() for _ in range(2))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"lists_share": 0.0}, {"word_weight": 1.0}, {"matrix_rate": 0.1}, {"embedding_rate": 0.1}, {"gain_rate": 0.1}],
+)
+def test_every_part_of_the_recipe_changes_the_start(
+    tokenizer: PreTrainedTokenizerFast, changed: dict[str, float]
+) -> None:
+    usual, other = (
+        started(tokenizer, recipe, words=(305,)).state_dict()
+        for recipe in (TINY, replace(TINY, **changed))  # type: ignore[arg-type]
+    )
+    assert not all(torch.equal(usual[name], other[name]) for name in usual)
+
+
+def test_an_untrained_model_expects_what_it_has_read(tokenizer: PreTrainedTokenizerFast) -> None:
+    model = new_model(tokenizer, Recipe(), seed=0)
+    ids_BT = torch.randint(300, 2000, (16, 12), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        logits_BV = model(input_ids=ids_BT).logits[:, -1]
+    read_BN = logits_BV.gather(1, ids_BT[:, :-1])
+    assert read_BN.mean() > logits_BV.mean() + logits_BV.std()
