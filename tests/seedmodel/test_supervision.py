@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import cast
 
+import numpy as np
 import pytest
 import torch
 from transformers import AutoTokenizer, PreTrainedTokenizerFast, Qwen3ForCausalLM
@@ -13,9 +14,16 @@ from spadework.roles.messages import Message
 from spadework.roles.rendering import Rendering, Tokenizer, open_rendering
 from spadework.seedmodel.build import as_sequence
 from spadework.seedmodel.shipped import model_directory
-from spadework.seedmodel.supervision import Recipe, Rendered, new_model, supervise
+from spadework.seedmodel.supervision import (
+    PREVIOUS_TOKEN_HEADS,
+    Recipe,
+    Rendered,
+    list_batch,
+    new_model,
+    supervise,
+)
 
-TINY = Recipe(steps=6, batch_tokens=64, hidden=32, heads=2, layers=2, intermediate=32)
+TINY = Recipe(steps=6, batch_tokens=64, hidden=32, heads=4, layers=2, intermediate=32)
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +40,7 @@ def started(tokenizer: PreTrainedTokenizerFast, recipe: Recipe, *, words: tuple[
     model = new_model(tokenizer, recipe, seed=3)
     ids = [300, 301, 302, 303]
     sequences = [Rendered([*ids, 304, 305], [False] * 4 + [True] * 2)]
-    lists = [Rendered(ids * 2, [False] * 5 + [True] * 3)]
-    supervise(model.train(), sequences, lists, words, recipe, seed=3)
+    supervise(model.train(), sequences, [*words, 306, 307], recipe, seed=3)
     return model
 
 
@@ -69,10 +76,22 @@ def test_every_part_of_the_recipe_changes_the_start(
     assert not all(torch.equal(usual[name], other[name]) for name in usual)
 
 
-def test_an_untrained_model_expects_what_it_has_read(tokenizer: PreTrainedTokenizerFast) -> None:
+def test_an_untrained_model_attends_to_the_token_before(tokenizer: PreTrainedTokenizerFast) -> None:
     model = new_model(tokenizer, Recipe(), seed=0)
-    ids_BT = torch.randint(300, 2000, (16, 12), generator=torch.Generator().manual_seed(0))
+    model.set_attn_implementation("eager")
+    ids_BT = torch.randint(300, 2000, (4, 12), generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
-        logits_BV = model(input_ids=ids_BT).logits[:, -1]
-    read_BN = logits_BV.gather(1, ids_BT[:, :-1])
-    assert read_BN.mean() > logits_BV.mean() + logits_BV.std()
+        first_layer_BHTT = model(input_ids=ids_BT, output_attentions=True).attentions[0]
+    before_BHT = first_layer_BHTT.diagonal(offset=-1, dim1=-2, dim2=-1)
+    assert before_BHT[:, :PREVIOUS_TOKEN_HEADS].min() > 0.5
+
+
+def test_a_list_asks_for_its_words_once_more() -> None:
+    ids_BT, labels_BT = list_batch(np.arange(300, 340), 1000, 256, np.random.default_rng(0))
+    asked = labels_BT >= 0
+    assert torch.equal(ids_BT[asked], labels_BT[asked])
+    length = int(asked[0].sum()) + 1
+    for ids_T, asked_T in zip(ids_BT, asked, strict=True):
+        second = ids_T[-length:].tolist()
+        assert torch.equal(asked_T, torch.arange(len(ids_T)) > len(ids_T) - length)
+        assert any(ids_T[start : start + length].tolist() == second for start in range(len(ids_T) - length))

@@ -21,6 +21,8 @@ from spadework.roles.prompts import prompt_style
 from spadework.roles.rendering import Rendering
 from spadework.sandbox import Sandbox
 
+WAVE = 128
+"""Items played at once: each has a process of its own, of some 4 MB."""
 _DRAWS_SEED = 0
 
 
@@ -52,8 +54,11 @@ class HeldOut:
         prompts = prompt_style(config.model.prompts)
         player = Player(self.rendering, prompts, agent, config.model.max_context_tokens, _DRAWS_SEED)
         requests = [EpisodeRequest(item.id, item.source, Arm.PLAIN, item.seed) for item in self.items.items]
+        episodes: list[Episode] = []
         async with Sandbox(config.sandbox) as sandbox:
-            played = await play_all(requests, self.engine, sandbox, player)
+            for start in range(0, len(requests), WAVE):
+                played = await play_all(requests[start : start + WAVE], self.engine, sandbox, player)
+                episodes += played.episodes
         return Evaluation(
             suite=self.items.suite,
             version=self.items.version,
@@ -64,7 +69,7 @@ class HeldOut:
             temperature=config.evaluation.temperature,
             policy_version=self.engine.policy_version,
             iterations=iterations,
-            items=tuple(map(_result, self.items.items, played.episodes)),
+            items=tuple(map(_result, self.items.items, episodes)),
         )
 
 

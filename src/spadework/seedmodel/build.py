@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
-from transformers import PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 
 from spadework.config import CorpusConfig
 from spadework.curriculum.corpus import Corpus, open_corpus
 from spadework.curriculum.documents import Document
 from spadework.roles.rendering import Rendering, Tokenizer, open_rendering
 from spadework.seeding import generator
-from spadework.seedmodel.examples import Conversation, Designed, design, excerpts, hint_conversation, plays
+from spadework.seedmodel.examples import Conversation, Designed, design, excerpts, exchanged, hint_conversation, plays
 from spadework.seedmodel.families import TRAINED
 from spadework.seedmodel.supervision import Recipe, Rendered, new_model, supervise
 from spadework.seedmodel.tokenizer import train_tokenizer
@@ -38,17 +38,17 @@ LEAST_WORDS = 5
 MAX_LENGTH = 512
 
 
-def build(directory: Path, recipe: Recipe, seed: int) -> None:
-    """Write the model and its tokenizer to ``directory``."""
+def build(directory: Path, recipe: Recipe, seed: int, start: Path | None = None) -> None:
+    """Write the model and its tokenizer to ``directory``; ``start`` is a model built before, to go on from."""
     corpus = open_corpus(CorpusConfig(source=CORPUS, min_words=40))
     tokenizer = _tokenizer(corpus, seed)
     rendering = open_rendering(cast(Tokenizer, tokenizer), directory, thinking=False)
     found = excerpts(corpus, cast(Tokenizer, tokenizer), LEAST_WORDS)
     words = sorted({word for _, taken in found for word in taken})
     print(f"{len(tokenizer)} tokens; {len(found)} of {len(corpus)} documents have words enough", flush=True)
-    sequences = _sequences(found, rendering, recipe, seed)
-    model = new_model(tokenizer, recipe, seed)
-    supervise(model.train(), sequences, _lists(words, rendering, recipe, seed), _ids(words, rendering), recipe, seed)
+    sequences = _sequences(found, words, tokenizer, rendering, recipe, seed)
+    model = new_model(tokenizer, recipe, seed) if start is None else Qwen3ForCausalLM.from_pretrained(start)
+    supervise(model.train(), sequences, _ids(words, rendering), recipe, seed)
     model.save_pretrained(directory)
     tokenizer.save_pretrained(directory)
 
@@ -70,13 +70,19 @@ def _tokenizer(corpus: Corpus, seed: int) -> PreTrainedTokenizerFast:
 
 
 def _sequences(
-    found: Sequence[tuple[Document, list[str]]], rendering: Rendering, recipe: Recipe, seed: int
+    found: Sequence[tuple[Document, list[str]]],
+    words: Sequence[str],
+    tokenizer: PreTrainedTokenizerFast,
+    rendering: Rendering,
+    recipe: Recipe,
+    seed: int,
 ) -> list[Rendered]:
+    reserved = reserved_words()
     designed: list[Designed] = []
     for number in range(recipe.designs):
         rng = generator(seed, "seed-model-design", number)
-        document, words = found[int(rng.integers(len(found)))]
-        made = design(document, words, rng)
+        document, own = found[int(rng.integers(len(found)))]
+        made = design(*exchanged(document, own, words, reserved, cast(Tokenizer, tokenizer), rng), rng)
         if made is not None:
             designed.append(made)
     played = asyncio.run(plays([made.written for made in designed[: recipe.played]], seed))
@@ -92,17 +98,6 @@ def _sequences(
         flush=True,
     )
     return kept
-
-
-def _lists(words: Sequence[str], rendering: Rendering, recipe: Recipe, seed: int) -> list[Rendered]:
-    """Words in any order, then once more in the same order; the second round is learned."""
-    lists: list[Rendered] = []
-    for number in range(recipe.lists):
-        rng = generator(seed, "seed-model-list", number)
-        chosen = [words[int(index)] for index in rng.integers(len(words), size=int(rng.integers(6, 40)))]
-        ids = _ids(chosen, rendering)
-        lists.append(Rendered([*ids, *ids], [False] * (len(ids) + 1) + [True] * (len(ids) - 1)))
-    return lists
 
 
 def _ids(words: Sequence[str], rendering: Rendering) -> list[int]:
@@ -129,13 +124,14 @@ def as_sequence(conversation: Conversation, rendering: Rendering) -> Rendered:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "files", help="directory to write")
+    parser.add_argument("--start", type=Path, help="a model built before, to go on from")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=Recipe.steps)
     parser.add_argument("--designs", type=int, default=Recipe.designs)
     parser.add_argument("--played", type=int, default=Recipe.played)
     arguments = parser.parse_args()
     recipe = Recipe(designs=arguments.designs, played=arguments.played, steps=arguments.steps)
-    build(arguments.out, recipe, arguments.seed)
+    build(arguments.out, recipe, arguments.seed, arguments.start)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -54,6 +55,23 @@ def excerpts(corpus: Corpus, tokenizer: Tokenizer, least_words: int) -> list[tup
         if len(words) >= least_words:
             found.append((Document(document.id, document.title, text), words))
     return found
+
+
+def exchanged(
+    document: Document,
+    own: Sequence[str],
+    words: Sequence[str],
+    reserved: frozenset[str],
+    tokenizer: Tokenizer,
+    rng: np.random.Generator,
+) -> tuple[Document, list[str]]:
+    """``document`` with other words in the place of its ``own``, and those.
+
+    A model that sees the same documents again learns them by heart, and never learns to copy from one that is new.
+    """
+    others = dict(zip(own, (words[index] for index in rng.permutation(len(words))), strict=False))
+    text = re.sub(r"[a-z]+", lambda found: others.get(found[0], found[0]), document.text)
+    return Document(document.id, document.title, text), copyable_words(text, reserved, tokenizer)
 
 
 def design(document: Document, words: Sequence[str], rng: np.random.Generator) -> Designed | None:
