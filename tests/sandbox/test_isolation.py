@@ -203,11 +203,13 @@ def test_a_template_whose_namespace_is_gone_is_replaced(tripwire: str) -> None:
             (worker,) = program.pids()
             (init,) = set(children(int(status(worker)["PPid"]))) - {worker}
             os.kill(init, signal.SIGKILL)
+            while program.pids():
+                await asyncio.sleep(0.01)
             assert wait_until_dead([init, worker], 5) == []
             assert (await play.step("x")).observation == "count 6"
             assert program.pids() != (worker,)
 
-    asyncio.run(run())
+    asyncio.run(asyncio.wait_for(run(), 60))
 
 
 def test_strict_refuses_to_run_without_the_filter_and_says_what_helps() -> None:
