@@ -100,6 +100,8 @@ def in_force(layers: Iterable[Layer]) -> frozenset[LayerName]:
 def grade(layers: Iterable[Layer]) -> str:
     """How strong the layers are together, in words."""
     names = in_force(layers)
+    if not names:
+        return "unknown: no program could be started"
     if LayerName.SECCOMP not in names:
         return "weak: nothing filters system calls, so that a hostile program can do harm"
     if LayerName.LANDLOCK not in names:

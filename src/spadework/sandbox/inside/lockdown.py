@@ -144,7 +144,7 @@ def _enter_empty_root(folder: int) -> str:
 
 def _become_nobody() -> str:
     if os.geteuid() != 0:
-        return "spadework does not run as root; programs run as its own user"
+        return "only root can change users: programs run as the user of spadework"
     steps: tuple[Callable[[], None], ...] = (
         lambda: os.setgroups([]),
         lambda: os.setresgid(NOBODY, NOBODY, NOBODY),
