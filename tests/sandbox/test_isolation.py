@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -95,6 +96,12 @@ def test_every_layer_is_told_in_order_with_its_purpose() -> None:
     assert [layer.name for layer in layers] == list(LayerName) == list(PURPOSES)
     assert in_force(layers) >= {LayerName.PROCESS, LayerName.RESOURCE_LIMITS, LayerName.NO_CAPABILITIES}
     assert all(layer.purpose.stops and layer.purpose.needs for layer in layers)
+
+
+def test_the_page_on_security_has_every_layer_with_its_purpose() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
+    rows = re.findall(r"^\| `([\w-]+)` \| (.+?) \| .+ \|$", page, re.MULTILINE)
+    assert rows == [(name, purpose.stops) for name, purpose in PURPOSES.items()]
 
 
 def test_what_is_told_is_what_the_kernel_says_of_a_worker(guess: str) -> None:
@@ -294,4 +301,4 @@ def test_an_ordinary_user_without_namespaces_has_the_other_layers() -> None:
         elif name is not LayerName.USER_NAMESPACE:
             assert layers[name] == before[name]
     assert "not permitted" in layers[LayerName.NETWORK_NAMESPACE]
-    assert "user namespace" in layers[LayerName.EMPTY_ROOT]
+    assert "without a user namespace" in layers[LayerName.EMPTY_ROOT]

@@ -134,7 +134,7 @@ def _enter_empty_root(folder: int) -> str:
         os.fchdir(folder)
         os.chroot(".")
     except PermissionError:
-        return "only root, or an ordinary user in its own user namespace, may change the root directory"
+        return "without a user namespace this user may not change its root directory"
     except OSError as error:
         return str(error.strerror)
     finally:
@@ -154,7 +154,7 @@ def _become_nobody() -> str:
         for step in steps:
             step()
     except PermissionError:
-        return "this root may not change its user"
+        return "this root may not change its user, as in a container without capabilities"
     return ""
 
 

@@ -100,7 +100,7 @@ def _unshare(libc: ctypes.CDLL, flag: int) -> str:
 
 def _user_namespace(libc: ctypes.CDLL, flag: int) -> str:
     if os.geteuid() == 0:
-        return "spadework runs as root: programs run as user nobody instead"
+        return "not used where spadework runs as root"
     # Some hosts grant one and then no right in it: there is no way back, so a child tries it first.
     read, write = os.pipe()
     child = os.fork()
