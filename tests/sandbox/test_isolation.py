@@ -117,12 +117,14 @@ def test_what_is_told_is_what_the_kernel_says_of_a_worker(guess: str) -> None:
                 LayerName.NO_CAPABILITIES in names
             )
             assert (set(seen["Uid"].split()) == {"65534"}) == (LayerName.USER_NOBODY in names or os.geteuid() == 65534)
-            if os.geteuid() == 0:
-                for name, file in NAMESPACE_FILES.items():
-                    theirs, ours = (Path(f"/proc/{which}/ns/{file}").readlink() for which in (pid, "self"))
-                    assert (theirs != ours) == (name in names), name
+            try:
                 root = str(Path(f"/proc/{pid}/root").readlink())
-                assert root.endswith("(deleted)") == (LayerName.EMPTY_ROOT in names)
+            except PermissionError:
+                return  # the rest is for those who may trace a worker
+            assert root.endswith("(deleted)") == (LayerName.EMPTY_ROOT in names)
+            for name, file in NAMESPACE_FILES.items():
+                theirs, ours = (Path(f"/proc/{which}/ns/{file}").readlink() for which in (pid, "self"))
+                assert (theirs != ours) == (name in names), name
 
     asyncio.run(run())
 

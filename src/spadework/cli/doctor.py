@@ -54,10 +54,11 @@ def doctor(overrides: Overrides = None, as_json: AsJson = False) -> None:
 
 def _problems(limits: Limits, probed: Probe, found: tuple[Package, ...]) -> list[str]:
     """A sentence for each reason why training may not run."""
+    from spadework.cli.machine import package_problems
     from spadework.sandbox import InfrastructureFault
     from spadework.sandbox.pool import require
 
-    problems = [package.problem for package in found if package.needed and package.problem]
+    problems = list(package_problems(found))
     try:
         require(probed.layers, limits)
     except InfrastructureFault as fault:
@@ -73,8 +74,8 @@ def _print_machine(out: Console, found: tuple[Package, ...]) -> None:
 
     out.print(plain(", ".join(f"{name} {value}" for name, value in _versions().items())))
     out.print(plain(f"{cores()} cores, {memory_bytes() / GIBIBYTE:.1f} GiB of memory"))
-    rows = [(package.name, package.version, package.problem or "can be used") for package in found]
-    out.print(table(("package", "version", "state"), rows))
+    rows = [(package.name, package.version, package.failure or "can be used", package.extra) for package in found]
+    out.print(table(("package", "version", "state", "extra"), rows))
 
 
 def _print_isolation(out: Console, limits: Limits, probed: Probe) -> None:

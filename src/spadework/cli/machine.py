@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -44,11 +44,11 @@ for name in sys.argv[1:]:
 
 @dataclass(frozen=True)
 class Package:
-    """``version`` is None if it is not installed; ``problem`` is a sentence, empty if it can be used."""
+    """``version`` is None if it is not installed. ``failure`` says why it cannot be imported; empty if it can."""
 
     name: str
     version: str | None
-    problem: str
+    failure: str
 
     @property
     def extra(self) -> str:
@@ -68,8 +68,22 @@ def packages() -> tuple[Package, ...]:
     told = dict(json.loads(line) for line in done.stdout.splitlines() if line.startswith('["'))
     broken_off = f"the process ended with status {done.returncode} here or before"
     return tuple(
-        Package(name, found, _problem(name, found, told.get(name, broken_off))) for name, found in versions.items()
+        Package(name, found, "not installed" if found is None else told.get(name, broken_off))
+        for name, found in versions.items()
     )
+
+
+def package_problems(found: Iterable[Package]) -> Iterator[str]:
+    """A sentence with the remedy for what keeps training from running."""
+    broken = [package for package in found if package.needed and package.failure]
+    install = f"pip install 'spadework[{TRAIN}]'"
+    absent = [package.name for package in broken if package.version is None]
+    if absent:
+        yield f"training needs {', '.join(absent)}, not installed: {install}"
+    for package in broken:
+        if package.version is not None:
+            what = f"{package.name} {package.version} cannot be imported ({package.failure})"
+            yield f"{what}; install it again: pip install --force-reinstall {package.name}=={package.version}"
 
 
 def cores() -> int:
@@ -93,10 +107,3 @@ def _version(name: str) -> str | None:
         return version(name)
     except PackageNotFoundError:
         return None
-
-
-def _problem(name: str, found: str | None, told: str) -> str:
-    install = f"pip install 'spadework[{EXTRAS[name]}]'"
-    if found is None:
-        return f"{name} is not installed: {install}"
-    return f"{name} {found} cannot be imported ({told}); install it again: {install}" if told else ""
