@@ -304,3 +304,34 @@ def test_an_ordinary_user_without_namespaces_has_the_other_layers() -> None:
             assert layers[name] == before[name]
     assert "not permitted" in layers[LayerName.NETWORK_NAMESPACE]
     assert "without a user namespace" in layers[LayerName.EMPTY_ROOT]
+
+
+HANGING_HOST = """
+import asyncio, sys
+from spadework.sandbox import Limits, Sandbox
+
+async def main():
+    limits = Limits(isolation="best-effort", step_timeout_s=60)
+    async with Sandbox(limits, without=sys.argv[2:]) as sandbox, await sandbox.open(sys.argv[1]) as program:
+        play, _ = await program.reset(0)
+        hanging = asyncio.ensure_future(play.step("hang"))
+        await asyncio.sleep(0.2)
+        print("ready", flush=True)
+        await hanging
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("without", [[], [LayerName.DIES_WITH_HOST], [LayerName.PID_NAMESPACE]])
+def test_no_process_of_an_ordinary_user_outlives_a_killed_host(tripwire: str, without: list[LayerName]) -> None:
+    if LayerName.DIES_WITH_HOST in without and ordinary_level()[0][LayerName.PID_NAMESPACE]:
+        pytest.skip("this host gives ordinary users no pid namespace, which stands in for the layer")
+    host = ordinary_python(HANGING_HOST, tripwire, *without)
+    assert host.stdout is not None
+    assert host.stdout.readline() == "ready\n"
+    processes = children(host.pid)
+    assert len(processes) >= 2
+    host.kill()
+    host.communicate(timeout=10)
+    assert wait_until_dead(processes, 5) == []
