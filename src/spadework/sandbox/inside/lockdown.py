@@ -82,11 +82,10 @@ def _steps(confinement: Confinement) -> dict[LayerName, Callable[[], str]]:
         rest = [name for name in LayerName if name not in (LayerName.PROCESS, *steps)]
         return steps | dict.fromkeys(rest, lambda: NOT_LINUX)
     libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
     return steps | {
         LayerName.NO_CAPABILITIES: lambda: _drop_capabilities(libc),
         LayerName.DIES_WITH_HOST: _die_with_parent,  # again: changing the user cleared it
-        LayerName.NO_NEW_PRIVILEGES: lambda: _told(libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0),
+        LayerName.NO_NEW_PRIVILEGES: lambda: _gain_nothing(libc),
         LayerName.LANDLOCK: lambda: _landlock(libc),
         LayerName.SECCOMP: lambda: _filter_system_calls(libc),
     }
@@ -162,6 +161,12 @@ def _drop_capabilities(libc: ctypes.CDLL) -> str:
     """Effective, permitted and inheritable ones; without permitted ones no bounding set matters."""
     header, nothing = struct.pack("=Ii", CAPABILITY_VERSION_3, 0), struct.pack("=6I", *[0] * 6)
     return _told(libc.capset(header, nothing) == 0)
+
+
+def _gain_nothing(libc: ctypes.CDLL) -> str:
+    """Neither rights by running another program, nor a look into this process by one of the same user."""
+    done = libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 and libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0
+    return _told(done)
 
 
 def _landlock(libc: ctypes.CDLL) -> str:
