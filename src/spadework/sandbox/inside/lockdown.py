@@ -43,13 +43,16 @@ class Confinement:
     """What `os.getppid` says in a worker while the template lives."""
     empty_folder: int
     """Descriptor of the folder that becomes the root directory; -1 if there is none."""
+    libc: ctypes.CDLL
+    system_call_filter: bytes
+    """Of `seccomp.build`; empty if this machine is not known."""
 
 
 def restrain(confinement: Confinement) -> None:
     """Own session, death with the template, resource limits. Exits if the template is already gone."""
     os.setsid()
     if LayerName.DIES_WITH_HOST not in confinement.absent:
-        _die_with_parent()
+        _die_with_parent(confinement.libc)
     if os.getppid() != confinement.parent:
         os._exit(0)
     with contextlib.suppress(OSError):
@@ -81,13 +84,13 @@ def _steps(confinement: Confinement) -> dict[LayerName, Callable[[], str]]:
     if sys.platform != "linux":
         rest = [name for name in LayerName if name not in (LayerName.PROCESS, *steps)]
         return steps | dict.fromkeys(rest, lambda: NOT_LINUX)
-    libc = ctypes.CDLL(None, use_errno=True)
+    libc = confinement.libc
     return steps | {
         LayerName.NO_CAPABILITIES: lambda: _drop_capabilities(libc),
-        LayerName.DIES_WITH_HOST: _die_with_parent,  # again: changing the user cleared it
+        LayerName.DIES_WITH_HOST: lambda: _die_with_parent(libc),  # again: changing the user cleared it
         LayerName.NO_NEW_PRIVILEGES: lambda: _gain_nothing(libc),
         LayerName.LANDLOCK: lambda: _landlock(libc),
-        LayerName.SECCOMP: lambda: _filter_system_calls(libc),
+        LayerName.SECCOMP: lambda: _filter_system_calls(libc, confinement.system_call_filter),
     }
 
 
@@ -122,10 +125,10 @@ def _limits_hold(limits: Mapping[str, int]) -> str:
     return _told(all(resource.getrlimit(kind)[1] == value for kind, value in _resource_limits(limits)))
 
 
-def _die_with_parent() -> str:
+def _die_with_parent(libc: ctypes.CDLL) -> str:
     if sys.platform != "linux":
         return NOT_LINUX
-    return _told(ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) == 0)
+    return _told(libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) == 0)
 
 
 def _enter_empty_root(folder: int) -> str:
@@ -190,7 +193,7 @@ def _landlock(libc: ctypes.CDLL) -> str:
     return _told(done)
 
 
-def _filter_system_calls(libc: ctypes.CDLL) -> str:
-    if not seccomp.supported():
+def _filter_system_calls(libc: ctypes.CDLL, code: bytes) -> str:
+    if not code:
         return f"no filter is known for {platform.machine()}"
-    return _told(seccomp.install(libc, seccomp.filter_for(os.getpid())))
+    return _told(seccomp.install(libc, seccomp.bind(code, os.getpid())))

@@ -38,12 +38,11 @@ WHY = {
 }
 
 
-def enter(absent: dict[LayerName, str]) -> None:
+def enter(libc: ctypes.CDLL, absent: dict[LayerName, str]) -> None:
     """Enter each namespace that is not in ``absent``; those that the host refuses are added there with the reason.
 
-    The caller has one thread. A pid namespace holds its later children, not itself.
+    ``libc`` keeps errno, and the caller has one thread. A pid namespace holds its later children, not itself.
     """
-    libc = ctypes.CDLL(None, use_errno=True)
     for name, flag in FLAGS.items():
         if name in absent:
             continue

@@ -17,7 +17,7 @@ import sys
 from types import FrameType
 from typing import TypedDict
 
-from spadework.sandbox.inside import imports, lockdown, namespaces, worker
+from spadework.sandbox.inside import imports, lockdown, namespaces, seccomp, worker
 from spadework.sandbox.inside.lockdown import Confinement
 from spadework.sandbox.layers import SWITCHED_OFF, LayerName
 
@@ -47,32 +47,33 @@ class Settings(TypedDict):
 def main(settings: Settings) -> None:
     """Isolate itself, preload, say so, and serve until the host hangs up. A failed start is told on standard error."""
     absent = {LayerName(name): SWITCHED_OFF for name in settings["without"]}
-    init = _enter_namespaces(absent)
+    libc = ctypes.CDLL(None, use_errno=True)
+    init = _enter_namespaces(libc, absent)
     if sys.platform == "linux":
         pr_set_pdeathsig, pr_set_child_subreaper = 1, 36
-        libc = ctypes.CDLL(None)
         libc.prctl(pr_set_pdeathsig, signal.SIGKILL, 0, 0, 0)
         libc.prctl(pr_set_child_subreaper, 1, 0, 0, 0)
     if os.getppid() != settings["parent"]:
         return
     imports.preload(settings["extras"], settings["paths"])
-    os.environ.clear()
-    os.dup2(0, 2)  # nothing that a program prints goes anywhere
-    gc.collect()
-    gc.freeze()
     folder = -1 if LayerName.EMPTY_ROOT in absent else namespaces.empty_folder(above=CHANNEL)
     if folder < 0:
         absent.setdefault(LayerName.EMPTY_ROOT, f"none of {', '.join(namespaces.FOLDERS)} can be written")
     parent = 0 if init else os.getpid()  # in a pid namespace nobody has a parent outside
-    confinement = Confinement(settings["limits"], absent, parent, folder)
+    code = seccomp.build() if seccomp.supported() else b""
+    confinement = Confinement(settings["limits"], absent, parent, folder, libc, code)
+    os.environ.clear()
+    os.dup2(0, 2)  # nothing that a program prints goes anywhere
+    gc.collect()
+    gc.freeze()
     Template(socket.socket(fileno=settings["control"]), confinement, init).run()
 
 
-def _enter_namespaces(absent: dict[LayerName, str]) -> int:
+def _enter_namespaces(libc: ctypes.CDLL, absent: dict[LayerName, str]) -> int:
     """Of a new pid namespace, the pid of its first process; 0 if there is none."""
     if sys.platform != "linux":
         return 0
-    namespaces.enter(absent)
+    namespaces.enter(libc, absent)
     return 0 if LayerName.PID_NAMESPACE in absent else namespaces.start_init()
 
 
