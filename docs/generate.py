@@ -6,6 +6,7 @@ import ast
 import inspect
 import json
 from collections.abc import Iterator, Mapping
+from enum import StrEnum
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
@@ -169,6 +170,8 @@ def _type(annotation: Any, metadata: list[Any]) -> str:
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin is Literal:
         return " or ".join(f"`{value}`" for value in inner)
+    if isinstance(annotation, type) and issubclass(annotation, StrEnum):
+        return ", ".join(f"`{value}`" for value in annotation)
     if origin in (Union, UnionType):
         return " or ".join(_type(one, metadata) for one in inner)
     if origin is tuple:

@@ -10,6 +10,7 @@ import pytest
 from synthetic_run import CONFIG, HOSTILE_TEXT, write_run
 
 from spadework.analysis.report import ReportPaths, write_report
+from spadework.sandbox.layers import Layer, LayerName
 from spadework.store.errors import StoreError
 from spadework.store.glossary import METRICS
 from spadework.store.metrics import MetricsLog
@@ -194,6 +195,20 @@ def test_a_run_that_has_only_begun_says_what_is_missing(tmp_path: Path) -> None:
             assert sentence in text
     assert paths.markdown.read_text(encoding="utf-8").count("Nothing measured yet.") == len(PLOTS)
     assert not list((tmp_path / "out").glob("*.png"))
+
+
+def test_the_layers_around_programs_are_told_once_for_each_set_of_them(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", iterations=0)
+    assert "How programs were isolated is not recorded." in write_report(run).markdown.read_text()
+    whole = [Layer(LayerName.PROCESS), Layer(LayerName.LANDLOCK)]
+    with RunDirectory.create_or_open(run, CONFIG) as directory:
+        for layers in (whole, whole, [Layer(LayerName.PROCESS), Layer(LayerName.LANDLOCK, "too old")], whole):
+            directory.record_start(layers)
+    paths = write_report(run)
+    for text in (paths.markdown.read_text().replace("\\", ""), paths.html.read_text()):
+        assert text.count("Programs were isolated from ") == 2
+        assert f"from {directory.starts()[0].at} by process, landlock." in text
+        assert "by process; without landlock (too old)." in text
 
 
 def test_a_run_that_is_being_written_can_be_reported(tmp_path: Path) -> None:

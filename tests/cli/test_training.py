@@ -52,6 +52,11 @@ def test_a_run_that_ctrl_c_stopped_is_continued_by_the_command_that_it_names(
     rows = [json.loads(line) for line in (tmp_path / "tour" / "metrics.jsonl").read_text().splitlines()]
     assert [row["iteration"] for row in rows] == [-1, 0, 1]
 
+    starts = json.loads((tmp_path / "tour" / "run.json").read_text())["starts"]
+    assert [start["isolation"]["seccomp"] for start in starts] == ["", ""]
+    report = Path(told[-1].removeprefix("report: ")).with_suffix(".md").read_text()
+    assert report.count("Programs were isolated from") == 1
+
     found = json.loads(spadework("eval", "tour", "--items", 1, "--temperature", 0, "--json").out)
     assert found["evaluation"]["iterations"] == 2
     assert found["evaluation"]["temperature"] == 0

@@ -14,44 +14,15 @@ import time
 from pathlib import Path
 
 import pytest
+from process_table import children, wait_until_dead
 
 from spadework.sandbox import EnvironmentFault, InfrastructureFault, Limits, Sandbox
-from spadework.sandbox.inside.lockdown import SYSCALL_FILTER
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
 
-def children(pid: int) -> list[int]:
-    """All descendants of ``pid``, zombies included."""
-    found: list[int] = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if int(fields[1]) == pid:
-            child = int(path.parent.name)
-            found += [child, *children(child)]
-    return found
-
-
 def descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-def wait_until_dead(pids: list[int], seconds: float) -> list[int]:
-    """Those of ``pids`` that live after so many seconds."""
-    deadline = time.monotonic() + seconds
-    while (left := [pid for pid in pids if alive(pid)]) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return left
 
 
 def test_two_hundred_killed_plays_leave_no_zombie_and_no_descriptor(tripwire: str) -> None:
@@ -145,7 +116,8 @@ def test_no_process_outlives_a_killed_host(tripwire: str, number: signal.Signals
     assert host.stdout is not None
     assert host.stdout.readline() == "ready\n"
     processes = children(host.pid)
-    assert len(processes) == 3  # the template and two workers
+    # The template and two workers, and where the host allows a pid namespace, its first process.
+    assert len(processes) in (3, 4)
     os.killpg(host.pid, number)  # as a terminal does on Ctrl-C
     _, errors = host.communicate(timeout=10)
     assert wait_until_dead(processes, 5) == []
@@ -211,29 +183,6 @@ def test_a_template_that_keeps_dying_is_the_hosts_fault(tripwire: str) -> None:
 
     with pytest.raises(InfrastructureFault, match="template process ended 8 times"):
         asyncio.run(run())
-    assert children(os.getpid()) == []
-
-
-def test_the_level_in_force_is_told_in_words() -> None:
-    async def run() -> tuple[str, ...]:
-        async with Sandbox() as sandbox:
-            return sandbox.level()
-
-    level = asyncio.run(run())
-    assert SYSCALL_FILTER in level
-    assert "no new privileges" in level
-
-
-def test_isolation_is_refused_rather_than_weakened(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spadework.sandbox.pool.SYSCALL_FILTER", "a layer that no kernel has")
-
-    async def run(limits: Limits) -> None:
-        async with Sandbox(limits):
-            pass
-
-    with pytest.raises(InfrastructureFault, match=r"no system-call filter.*sandbox.isolation = 'best-effort'"):
-        asyncio.run(run(Limits()))
-    asyncio.run(run(Limits(isolation="best-effort")))
     assert children(os.getpid()) == []
 
 

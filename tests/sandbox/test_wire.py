@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spadework.sandbox import FaultKind, Limits, Transition
-from spadework.sandbox.wire import AnswerReader, ProtocolBreach, fault_of, loaded_of, transition_of
+from spadework.sandbox import FaultKind, Layer, LayerName, Limits, Transition
+from spadework.sandbox.wire import AnswerReader, ProtocolBreach, fault_of, layers_of, loaded_of, transition_of
 
 LIMITS = Limits(max_observation_chars=1000)
 
@@ -122,3 +122,13 @@ def test_faults_have_known_kinds_and_bounded_words() -> None:
     for value in (["not a name", None, True], ["AEnv", 0, True], ["AEnv", None, 1]):
         with pytest.raises(ProtocolBreach):
             loaded_of(value)
+
+
+def test_layers_are_all_of_them_in_order_or_a_breach() -> None:
+    told: list[object] = [[name.value, "" if name is LayerName.PROCESS else "none"] for name in LayerName]
+    first, *others = layers_of(told)
+    assert first == Layer(LayerName.PROCESS) and first.in_force
+    assert [layer.absent_because for layer in others] == ["none"] * (len(LayerName) - 1)
+    for wrong in (None, [], told[:-1], told[::-1], [*told[:-1], ["moat", ""]], [*told[:-1], ["seccomp", 1]]):
+        with pytest.raises(ProtocolBreach):
+            layers_of(wrong)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from spadework.config import CheckpointConfig, Config, LearningConfig
+from spadework.sandbox.layers import Layer, LayerName
 from spadework.store.errors import StoreError
 from spadework.store.run_directory import RunDirectory
 
@@ -27,6 +28,19 @@ def test_the_same_configuration_continues_the_run(tmp_path: Path) -> None:
     RunDirectory.create_or_open(tmp_path / "run", Config()).close()
     with RunDirectory.create_or_open(tmp_path / "run", Config()) as run:
         assert not run.is_new
+
+
+def test_every_start_is_recorded_with_its_layers(tmp_path: Path) -> None:
+    with RunDirectory.create_or_open(tmp_path / "run", Config()) as run:
+        assert run.starts() == ()
+        run.record_start([Layer(LayerName.PROCESS), Layer(LayerName.LANDLOCK, "none here")])
+    with RunDirectory.create_or_open(tmp_path / "run", Config()) as run:
+        run.record_start([Layer(LayerName.PROCESS)])
+    first, second = RunDirectory.open_readonly(tmp_path / "run").starts()
+    assert (first.isolation, second.isolation) == ({"process": "", "landlock": "none here"}, {"process": ""})
+    assert run.created <= first.at <= second.at
+    head = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert (head["format"], head["created"], len(head["starts"])) == (1, run.created, 2)
 
 
 def test_how_long_a_run_goes_on_may_change(tmp_path: Path) -> None:

@@ -1,9 +1,9 @@
-"""The numbers of a report: held-out results before and after, and what became of the designer's attempts."""
+"""The facts of a report: isolation, held-out results before and after, and what became of the designer's attempts."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -16,6 +16,7 @@ from spadework.evaluation.items import Split
 from spadework.evaluation.results import Evaluation, first_and_last, gain, read_results
 from spadework.roles.draft import AttemptStatus
 from spadework.store.reader import PoolReader
+from spadework.store.run_directory import Start
 
 REASON_ROUNDS = 20
 """Reasons are counted over so many of the latest rounds: older ones are of a weaker designer."""
@@ -90,6 +91,19 @@ class FateFacts:
     count: int
     share: float
     reasons: tuple[tuple[str, int], ...]
+
+
+def isolation_facts(starts: Sequence[Start]) -> tuple[str, ...]:
+    """How programs were isolated, a sentence for each set of layers that the run was started or continued with."""
+    if not starts:
+        return ("How programs were isolated is not recorded.",)
+    sentences: dict[str, str] = {}
+    for start in starts:
+        in_force = [name for name, absent_because in start.isolation.items() if not absent_because]
+        absent = [f"{name} ({why})" for name, why in start.isolation.items() if why]
+        without = f"; without {', '.join(absent)}" if absent else ""
+        sentences.setdefault(f"{', '.join(in_force)}{without}.", start.at)
+    return tuple(f"Programs were isolated from {at} by {layers}" for layers, at in sentences.items())
 
 
 def held_out_facts(run: Path, rows: Rows, samples: int) -> HeldOutFacts:

@@ -18,7 +18,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from spadework.analysis import style, writing
-from spadework.analysis.facts import FateFacts, fates, held_out_facts
+from spadework.analysis.facts import FateFacts, fates, held_out_facts, isolation_facts
 from spadework.analysis.figures import run_plots
 from spadework.analysis.gallery import Exhibit, gallery
 from spadework.config import Config
@@ -76,6 +76,7 @@ def write_report(run: Path, out: Path | None = None) -> ReportPaths:
         "created": directory.created,
         "iterations": sum(row["iteration"] >= 0 for row in rows),
         "planned": directory.config.iterations,
+        "isolation": isolation_facts(directory.starts()),
         "held_out": held_out_facts(run, rows, directory.config.evaluation.bootstrap_samples),
         "fates": ended_fates,
         "attempts": sum(fate.count for fate in ended_fates),

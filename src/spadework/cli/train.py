@@ -44,6 +44,7 @@ def _train(config: Config, path: Path) -> None:
     from spadework.cli.watching import Watching
     from spadework.curriculum.corpus import open_corpus
     from spadework.evaluation.heldout import HeldOut
+    from spadework.sandbox.probe import isolation_of
     from spadework.selfplay import Interrupted, train
     from spadework.store.run_directory import RunDirectory
 
@@ -53,9 +54,11 @@ def _train(config: Config, path: Path) -> None:
         if directory is None:
             # Before the directory is made: with a setting that cannot work in it, it could not be continued.
             open_corpus(config.corpus)
+        isolation = asyncio.run(isolation_of(config.sandbox))
         engine, rendering = open_model(config)
         if directory is None:
             directory = stack.enter_context(RunDirectory.create_or_open(path, config))
+        directory.record_start(isolation)
         out.print(plain(f"run: {path}"))
         heldout = HeldOut.open(config, engine, rendering, path)
         observer = stack.enter_context(Watching(out))

@@ -7,6 +7,7 @@
 Every call returns its value or raises EnvironmentFault (the program's doing) or InfrastructureFault (nobody's).
 """
 
+from spadework.sandbox.layers import Layer, LayerName
 from spadework.sandbox.limits import Limits
 from spadework.sandbox.outcomes import EnvironmentFault, FaultKind, InfrastructureFault, Outcome, Transition
 from spadework.sandbox.play import Play
@@ -17,6 +18,8 @@ __all__ = [
     "EnvironmentFault",
     "FaultKind",
     "InfrastructureFault",
+    "Layer",
+    "LayerName",
     "Limits",
     "Outcome",
     "Play",

@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+)
+
+from spadework.sandbox.layers import LayerName
 
 Seconds = Annotated[float, Field(gt=0.0, le=86_400.0)]
 Count = Annotated[int, Field(gt=0)]
@@ -43,5 +52,27 @@ class Limits(BaseModel):
     """Plays of one program that share a process; more plays at once start further processes."""
     max_kills: Count = 3
     """A program whose process had to be ended this often is quarantined: every further call fails at once."""
-    isolation: Literal["strict", "best-effort"] = "strict"
-    """`strict` refuses to run programs where the kernel offers no system-call filter."""
+    isolation: Literal["strict", "best-effort"] | tuple[LayerName, ...] = "strict"
+    """Whatever the kernel offers is put in force; this says below what programs are refused. `strict`: without
+    `seccomp`. `best-effort`: never. A list: without one of the layers that it names (`spadework doctor` shows them)."""
+
+    @field_validator("isolation", mode="wrap")
+    @classmethod
+    def _one_sentence(cls, value: object, validate: ValidatorFunctionWrapHandler) -> object:
+        """The three forms are refused together, and a list that asks for nothing."""
+        try:
+            isolation: object = validate(value)
+        except ValidationError:
+            isolation = ()
+        if isolation == ():
+            raise ValueError(
+                f"sandbox.isolation is {value!r}; it should be 'strict', 'best-effort' or a list of layers, of which "
+                f"there are {', '.join(LayerName)}"
+            )
+        return isolation
+
+    def required_layers(self) -> frozenset[LayerName]:
+        """Those without which programs are refused."""
+        if isinstance(self.isolation, tuple):
+            return frozenset(self.isolation)
+        return frozenset({LayerName.SECCOMP}) if self.isolation == "strict" else frozenset()

@@ -1,8 +1,8 @@
 """The sandbox: opens programs, each in processes of its own.
 
 What it is and is not. A worker is a process without files, network, secrets, children or rights, forked from a
-template that never held any. It is a strong boundary where the kernel offers seccomp and Landlock, and `level`
-says what is in force. A program owns its worker: it can forge the results of its own plays, never those of
+template that never held any. It is a strong boundary where the kernel offers seccomp and Landlock; `level` says
+which layers are in force. A program owns its worker: it can forge the results of its own plays, never those of
 another program.
 """
 
@@ -12,11 +12,12 @@ import asyncio
 import hashlib
 import importlib.util
 import re
+from collections.abc import Collection
 from types import TracebackType
 
 from spadework.sandbox import wire
 from spadework.sandbox.deadlines import Watch
-from spadework.sandbox.inside.lockdown import SYSCALL_FILTER
+from spadework.sandbox.layers import Layer, LayerName
 from spadework.sandbox.limits import Limits
 from spadework.sandbox.outcomes import EnvironmentFault, FaultKind, InfrastructureFault
 from spadework.sandbox.program import Program, Record
@@ -34,18 +35,27 @@ class Sandbox:
     """Use it with `async with`, in one event loop. Programs opened in it end with it.
 
     ``hash_seed`` fixes the hashes of texts, and so the order of sets; a program whose plays differ between two
-    sandboxes of different hash seeds depends on that order.
+    sandboxes of different hash seeds depends on that order. ``without`` names layers that are not put in force, so that
+    a test can look at the others; the level that ``limits`` require is required all the same.
     """
 
-    def __init__(self, limits: Limits = Limits(), hash_seed: int = 0) -> None:  # noqa: B008 - frozen
+    def __init__(
+        self,
+        limits: Limits = Limits(),  # noqa: B008 - frozen
+        hash_seed: int = 0,
+        without: Collection[LayerName] = (),
+    ) -> None:
+        if LayerName.PROCESS in without:
+            raise ValueError("programs always run in a process of their own")
         self.limits = limits
+        self._without = tuple(without)
         self.hash_seed = hash_seed
         self._templates: dict[tuple[str, ...], Template] = {}
         self._starts: dict[tuple[str, ...], int] = {}
         self._starting = asyncio.Lock()
         self._records: dict[bytes, Record] = {}
         self._programs: list[Program] = []
-        self._level: tuple[str, ...] = ()
+        self._level: tuple[Layer, ...] = ()
         self._watch: Watch | None = None
 
     async def __aenter__(self) -> Sandbox:
@@ -65,8 +75,8 @@ class Sandbox:
     ) -> None:
         await self.close()
 
-    def level(self) -> tuple[str, ...]:
-        """The layers of isolation in force, in words, from the weakest to the strongest."""
+    def level(self) -> tuple[Layer, ...]:
+        """Every layer of isolation, in force or not, from the weakest to the strongest."""
         return self._level
 
     async def open(self, source: str) -> Program:
@@ -125,12 +135,11 @@ class Sandbox:
         raise InfrastructureFault(f"a sandbox process could not be set up: {reason}")
 
     def _require_isolation(self, worker: WorkerProcess) -> None:
-        if self.limits.isolation == "strict" and SYSCALL_FILTER not in self._level:
+        try:
+            require(self._level, self.limits)
+        except InfrastructureFault:
             worker.stop()
-            raise InfrastructureFault(
-                f"this system offers no system-call filter (in force: {', '.join(self._level)}); run on Linux, or "
-                "accept the weaker isolation with sandbox.isolation = 'best-effort'"
-            )
+            raise
 
     async def _template(self, extras: tuple[str, ...]) -> Template:
         if self._watch is None:
@@ -144,9 +153,22 @@ class Sandbox:
                 if self._starts[extras] > MAX_TEMPLATE_STARTS:
                     raise InfrastructureFault(f"the sandbox's template process ended {MAX_TEMPLATE_STARTS} times")
                 template = self._templates[extras] = await Template.start(
-                    self.limits, extras, self.hash_seed, self._watch
+                    self.limits, extras, self.hash_seed, self._watch, self._without
                 )
             return template
+
+
+def require(layers: Collection[Layer], limits: Limits) -> None:
+    """Raises InfrastructureFault if a layer is not in force without which ``limits`` refuse programs."""
+    lacking = [layer for layer in layers if layer.name in limits.required_layers() and not layer.in_force]
+    if not lacking:
+        return
+    listed = isinstance(limits.isolation, tuple)
+    setting = "sandbox.isolation" if listed else f"sandbox.isolation = '{limits.isolation}'"
+    less = "leave it out of sandbox.isolation" if listed else "accept less with sandbox.isolation = 'best-effort'"
+    what = ", ".join(f"{layer.name} ({layer.absent_because})" for layer in lacking)
+    needed = "; ".join(dict.fromkeys(layer.purpose.needs for layer in lacking))
+    raise InfrastructureFault(f"{setting} requires what is not in force here: {what}; {needed}, or {less}")
 
 
 def _extras_of(source: str) -> tuple[str, ...]:

@@ -11,13 +11,14 @@ import socket
 import subprocess
 import sys
 import weakref
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import msgpack
 
 from spadework.sandbox.deadlines import Watch
 from spadework.sandbox.inside.template import DIED, KILL, MESSAGE, READY, REFUSED, SPAWN, SPAWNED, Settings
+from spadework.sandbox.layers import LayerName
 from spadework.sandbox.limits import Limits
 from spadework.sandbox.outcomes import InfrastructureFault
 from spadework.sandbox.worker import WorkerProcess
@@ -71,8 +72,10 @@ class Template:
         self._loop.add_reader(control.fileno(), self._on_message)
 
     @classmethod
-    async def start(cls, limits: Limits, extras: Sequence[str], hash_seed: int, watch: Watch) -> Template:
-        """A template that has imported the standard modules and ``extras``.
+    async def start(
+        cls, limits: Limits, extras: Sequence[str], hash_seed: int, watch: Watch, without: Collection[LayerName] = ()
+    ) -> Template:
+        """A template that has imported the standard modules and ``extras``, and leaves out the layers ``without``.
 
         Raises InfrastructureFault, with what the process wrote, if it does not start.
         """
@@ -85,6 +88,7 @@ class Template:
             paths=_folders(extras),
             extras=list(extras),
             limits={name: value for name, value in limits.model_dump().items() if isinstance(value, int)},
+            without=list(without),
         )
         with theirs:
             process = subprocess.Popen(

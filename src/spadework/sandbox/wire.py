@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import msgpack
 
+from spadework.sandbox.layers import Layer, LayerName
 from spadework.sandbox.limits import Limits
 from spadework.sandbox.outcomes import EnvironmentFault, FaultKind, Transition
 
@@ -142,10 +143,14 @@ def solution_of(value: object) -> tuple[str, ...]:
     return _strings(value, len(value))
 
 
-def layers_of(value: object) -> tuple[str, ...]:
-    if type(value) is not list:
+def layers_of(value: object) -> tuple[Layer, ...]:
+    """Every layer, in order."""
+    if type(value) is not list or len(value) != len(LayerName):
         raise ProtocolBreach("a list of layers that is none")
-    return _strings(value, len(value))
+    told = [_strings(pair, 2) for pair in value]
+    if [name for name, _ in told] != list(LayerName):
+        raise ProtocolBreach("layers that there are not")
+    return tuple(Layer(LayerName(name), absent_because) for name, absent_because in told)
 
 
 def _strings(value: object, count: int) -> tuple[str, ...]:

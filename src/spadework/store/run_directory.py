@@ -1,7 +1,8 @@
 """The directory of a run: what is in it, who may write it, and when it may be continued.
 
 config.json       the resolved configuration
-run.json          format version, package version, when it was created; written last: it marks a complete directory
+run.json          format version, package version, when it was created, and of each start how programs were isolated;
+                  written last: it marks a complete directory
 lock              held by the process that writes
 pool.sqlite       environments, attempts, episodes and what was measured of them
 metrics.jsonl     one line per iteration
@@ -14,7 +15,8 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -24,6 +26,7 @@ from typing import IO, Any, Self
 from pydantic import ValidationError
 
 from spadework.config import Config
+from spadework.sandbox.layers import Layer
 from spadework.store.atomic import TEMPORARY_SUFFIX, write_atomically
 from spadework.store.errors import StoreError
 
@@ -35,6 +38,14 @@ _CONFIG = "config.json"
 _RUN = "run.json"
 _LOCK = "lock"
 _ABSENT = object()
+
+
+@dataclass(frozen=True)
+class Start:
+    """One start or continuation of a run. ``isolation`` has, by layer, why it was not in force; empty if it was."""
+
+    at: str
+    isolation: Mapping[str, str]
 
 
 class RunDirectory:
@@ -114,6 +125,20 @@ class RunDirectory:
     @property
     def checkpoints(self) -> Path:
         return self.path / "checkpoints"
+
+    def record_start(self, isolation: Iterable[Layer]) -> None:
+        """Note that the run is started or continued now, with these layers around its programs. Raises StoreError."""
+        layers = {layer.name.value: layer.absent_because for layer in isolation}
+        start = Start(datetime.now(UTC).isoformat(timespec="seconds"), layers)
+        head = _read_head(self.path)
+        try:
+            _write_json(self.path / _RUN, {**head, "starts": [*head.get("starts", ()), asdict(start)]})
+        except OSError as error:
+            raise StoreError(f"the run directory {self.path} cannot be written: {error}; make room for it") from error
+
+    def starts(self) -> tuple[Start, ...]:
+        """Every recorded start, the first first. Raises StoreError."""
+        return tuple(Start(**start) for start in _read_head(self.path).get("starts", ()))
 
     def close(self) -> None:
         """Let another process write the run."""

@@ -21,6 +21,8 @@ LOAD_WORD, JUMP_EQUAL, JUMP_AT_LEAST, JUMP_ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0
 NUMBER_AT, ARCHITECTURE_AT, ARGUMENTS_AT = 0, 4, 16
 X32_BIT = 0x40000000
 PROT_EXEC = 4
+NO_PROCESS = 0x7FFFFFFF
+"""Larger than any pid."""
 
 Instruction = tuple[int, int, int, int]
 
@@ -60,8 +62,8 @@ def supported() -> bool:
     return sys.platform == "linux" and platform.machine() in ARCHITECTURES
 
 
-def filter_for(pid: int) -> bytes:
-    """The filter of the process ``pid``, which may send signals to itself only."""
+def build() -> bytes:
+    """The filter of a process that may send signals to itself only; `bind` says which process that is."""
     column, audit_arch = ARCHITECTURES[platform.machine()]
     program: list[Instruction] = [
         (LOAD_WORD, 0, 0, ARCHITECTURE_AT),
@@ -83,7 +85,7 @@ def filter_for(pid: int) -> bytes:
     for numbers in (MMAP, MPROTECT):
         rule(numbers, [*not_executable, (RETURN, 0, 0, ALLOW)])
     for numbers in (KILL, TGKILL):
-        rule(numbers, [*_argument(0), *_allow_if_equal(pid), (RETURN, 0, 0, REFUSE | EPERM)])
+        rule(numbers, [*_argument(0), *_allow_if_equal(NO_PROCESS), (RETURN, 0, 0, REFUSE | EPERM)])
     known = [step for command in HARMLESS_FCNTL for step in _allow_if_equal(command)]
     rule(FCNTL, [*_argument(1), *known, (RETURN, 0, 0, REFUSE | EPERM)])
     rule(PRLIMIT, _read_own_limits())
@@ -92,7 +94,13 @@ def filter_for(pid: int) -> bytes:
     for numbers in FATAL.values():
         rule(numbers, [(RETURN, 0, 0, KILL_PROCESS)])
     program.append((RETURN, 0, 0, REFUSE | EPERM))
-    return b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
+    return b"".join(map(_packed, program))
+
+
+def bind(code: bytes, pid: int) -> bytes:
+    """What `build` returned, for the process ``pid``. A worker has no time to build a filter of its own."""
+    before, after = (b"".join(map(_packed, _allow_if_equal(number))) for number in (NO_PROCESS, pid))
+    return code.replace(before, after)
 
 
 def install(libc: ctypes.CDLL, code: bytes) -> bool:
@@ -101,6 +109,10 @@ def install(libc: ctypes.CDLL, code: bytes) -> bool:
     block = ctypes.create_string_buffer(code, len(code))
     header = struct.pack("@HxxxxxxP", len(code) // 8, ctypes.addressof(block))
     return bool(libc.prctl(pr_set_seccomp, mode_filter, header, 0, 0) == 0)
+
+
+def _packed(instruction: Instruction) -> bytes:
+    return struct.pack("=HBBI", *instruction)
 
 
 def _argument(index: int, high: bool = False) -> list[Instruction]:

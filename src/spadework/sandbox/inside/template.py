@@ -17,7 +17,9 @@ import sys
 from types import FrameType
 from typing import TypedDict
 
-from spadework.sandbox.inside import imports, lockdown, worker
+from spadework.sandbox.inside import imports, lockdown, namespaces, seccomp, worker
+from spadework.sandbox.inside.lockdown import Confinement
+from spadework.sandbox.layers import SWITCHED_OFF, LayerName
 
 MESSAGE = struct.Struct("<cxxxiq")
 READY, SPAWN, SPAWNED, REFUSED, KILL, DIED = b"R", b"S", b"F", b"E", b"K", b"D"
@@ -38,31 +40,50 @@ class Settings(TypedDict):
     """Folders of the third-party modules."""
     extras: list[str]
     limits: dict[str, int]
+    without: list[str]
+    """Names of layers that are left out, so that a test can look at the others."""
 
 
 def main(settings: Settings) -> None:
-    """Preload, say so, and serve until the host hangs up. Messages of a failed start go to standard error."""
+    """Isolate itself, preload, say so, and serve until the host hangs up. A failed start is told on standard error."""
+    absent = {LayerName(name): SWITCHED_OFF for name in settings["without"]}
+    libc = ctypes.CDLL(None, use_errno=True)
+    init = _enter_namespaces(libc, absent)
     if sys.platform == "linux":
         pr_set_pdeathsig, pr_set_child_subreaper = 1, 36
-        libc = ctypes.CDLL(None)
         libc.prctl(pr_set_pdeathsig, signal.SIGKILL, 0, 0, 0)
         libc.prctl(pr_set_child_subreaper, 1, 0, 0, 0)
     if os.getppid() != settings["parent"]:
         return
     imports.preload(settings["extras"], settings["paths"])
+    folder = -1 if LayerName.EMPTY_ROOT in absent else namespaces.empty_folder(above=CHANNEL)
+    if folder < 0:
+        absent.setdefault(LayerName.EMPTY_ROOT, f"none of {', '.join(namespaces.FOLDERS)} can be written")
+    parent = 0 if init else os.getpid()  # in a pid namespace nobody has a parent outside
+    code = seccomp.build() if seccomp.supported() else b""
+    confinement = Confinement(settings["limits"], absent, parent, folder, libc, code)
     os.environ.clear()
     os.dup2(0, 2)  # nothing that a program prints goes anywhere
     gc.collect()
     gc.freeze()
-    Template(socket.socket(fileno=settings["control"]), settings["limits"]).run()
+    Template(socket.socket(fileno=settings["control"]), confinement, init).run()
+
+
+def _enter_namespaces(libc: ctypes.CDLL, absent: dict[LayerName, str]) -> int:
+    """Of a new pid namespace, the pid of its first process; 0 if there is none."""
+    if sys.platform != "linux":
+        return 0
+    namespaces.enter(libc, absent)
+    return 0 if LayerName.PID_NAMESPACE in absent else namespaces.start_init()
 
 
 class Template:
-    """Forks on request, kills on request, reports deaths. Ends when the host hangs up."""
+    """Forks on request, kills on request, reports deaths. Ends when the host hangs up, or its pid namespace is gone."""
 
-    def __init__(self, control: socket.socket, limits: dict[str, int]) -> None:
+    def __init__(self, control: socket.socket, confinement: Confinement, init: int) -> None:
         self._control = control
-        self._limits = limits
+        self._confinement = confinement
+        self._init = init
         self._workers: set[int] = set()
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
@@ -79,7 +100,8 @@ class Template:
             ready = {descriptor for descriptor, _ in poller.poll()}
             if self._wake_read in ready:
                 os.read(self._wake_read, 4096)
-                self._reap()
+                if not self._reap():
+                    break
             if self._control.fileno() in ready and not self._obey():
                 break
         for pid in self._workers:
@@ -103,7 +125,6 @@ class Template:
         return True
 
     def _spawn(self, number: int, channel: int) -> None:
-        parent = os.getpid()
         try:
             pid = os.fork()
         except OSError:
@@ -111,19 +132,22 @@ class Template:
             self._tell(REFUSED, number, 0)
             return
         if pid == 0:
-            _become_worker(parent, channel, self._limits)
+            _become_worker(channel, self._confinement)
         os.close(channel)
         self._workers.add(pid)
         self._tell(SPAWNED, number, pid)
 
-    def _reap(self) -> None:
+    def _reap(self) -> bool:
+        """False if the first process of the pid namespace is among the dead: the kernel has ended all others."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
-                return
+                return True
             if pid == 0:
-                return
+                return True
+            if pid == self._init:
+                return False
             if pid in self._workers:
                 self._workers.discard(pid)
                 self._tell(DIED, status, pid)
@@ -132,15 +156,17 @@ class Template:
         self._control.sendall(MESSAGE.pack(kind, number, value))
 
 
-def _become_worker(parent: int, channel: int, limits: dict[str, int]) -> None:
+def _become_worker(channel: int, confinement: Confinement) -> None:
     try:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         if channel != CHANNEL:
             os.dup2(channel, CHANNEL, inheritable=False)
-        os.closerange(CHANNEL + 1, 4096)
-        lockdown.restrain(parent, limits)
-        worker.serve(CHANNEL, limits)
+        kept = max(CHANNEL, confinement.empty_folder)
+        os.closerange(CHANNEL + 1, kept)
+        os.closerange(kept + 1, 4096)
+        lockdown.restrain(confinement)
+        worker.serve(CHANNEL, confinement)
     finally:
         os._exit(worker.EXIT_BROKEN)
 

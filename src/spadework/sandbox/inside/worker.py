@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import msgpack
 
 from spadework.sandbox.inside import faults, imports, lockdown
 from spadework.sandbox.inside.deadline import Clock, Deadline
+from spadework.sandbox.inside.lockdown import Confinement
 from spadework.sandbox.inside.player import Player
 
 EXIT_MEMORY = 77
@@ -26,10 +27,10 @@ MAX_REQUEST_BYTES = 1 << 26
 NOUNS = {"load": "loading", "reset": "reset", "step": "step", "solution": "solution", "close": "closing"}
 
 
-def serve(channel: int, limits: Mapping[str, int]) -> NoReturn:
+def serve(channel: int, confinement: Confinement) -> NoReturn:
     """Answer requests until the host hangs up."""
     try:
-        _serve(channel, limits)
+        _serve(channel, confinement)
     except MemoryError:
         os._exit(EXIT_MEMORY)
     except BaseException:
@@ -37,11 +38,11 @@ def serve(channel: int, limits: Mapping[str, int]) -> NoReturn:
     os._exit(0)
 
 
-def _serve(channel: int, limits: Mapping[str, int]) -> None:
+def _serve(channel: int, confinement: Confinement) -> None:
     read, write, pack = os.read, os.write, struct.Struct("<I").pack
     encode = msgpack.Packer().pack
     requests = msgpack.Unpacker(raw=False, unicode_errors="surrogatepass", max_buffer_size=MAX_REQUEST_BYTES)
-    worker = Worker(limits)
+    worker = Worker(confinement)
     while data := read(channel, 1 << 16):
         requests.feed(data)
         for sequence, call, play, argument, limit_s in requests:
@@ -55,8 +56,9 @@ def _serve(channel: int, limits: Mapping[str, int]) -> None:
 class Worker:
     """Runs calls on a program and turns whatever happens into an answer."""
 
-    def __init__(self, limits: Mapping[str, int]) -> None:
-        self._limits = limits
+    def __init__(self, confinement: Confinement) -> None:
+        self._confinement = confinement
+        self._limits = confinement.limits
         self._clock = Clock()
         self._player: Player | None = None
         self._reported: set[str] = set()
@@ -92,8 +94,8 @@ class Worker:
         self._reported |= new
         return clock.elapsed_us(), ok, value, sorted(note[:200] for note in new)
 
-    def _lock(self, source: str) -> list[str]:
+    def _lock(self, source: str) -> list[tuple[str, str]]:
         imports.import_standard_modules(source)
         self._player = Player(source, self._limits)
         imports.close_imports()
-        return lockdown.lock(self._limits)
+        return lockdown.lock(self._confinement)
