@@ -19,7 +19,7 @@ from spadework.roles.episode import Arm, Episode, episode_return
 from spadework.roles.plays import play_all
 from spadework.roles.prompts import prompt_style
 from spadework.roles.rendering import Rendering
-from spadework.sandbox import Sandbox
+from spadework.sandbox import open_sandbox
 
 _DRAWS_SEED = 0
 
@@ -52,7 +52,7 @@ class HeldOut:
         prompts = prompt_style(config.model.prompts)
         player = Player(self.rendering, prompts, agent, config.model.max_context_tokens, _DRAWS_SEED)
         requests = [EpisodeRequest(item.id, item.source, Arm.PLAIN, item.seed) for item in self.items.items]
-        async with Sandbox(config.sandbox) as sandbox:
+        async with open_sandbox(config.sandbox) as sandbox:
             played = await play_all(requests, self.engine, sandbox, player)
         return Evaluation(
             suite=self.items.suite,

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from spadework.sandbox.address import parse_address
 
 Seconds = Annotated[float, Field(gt=0.0, le=86_400.0)]
 Count = Annotated[int, Field(gt=0)]
@@ -45,3 +47,20 @@ class Limits(BaseModel):
     """A program whose process had to be ended this often is quarantined: every further call fails at once."""
     isolation: Literal["strict", "best-effort"] = "strict"
     """`strict` refuses to run programs where the kernel offers no system-call filter."""
+
+
+class SandboxConfig(Limits):
+    """Limits, and where the programs run that they hold for."""
+
+    address: str = ""
+    """Where programs run: `tcp://HOST:PORT` or `unix:PATH` of `spadework sandbox serve`; empty for this machine."""
+
+    @field_validator("address")
+    @classmethod
+    def _readable(cls, address: str) -> str:
+        if address:
+            try:
+                parse_address(address)
+            except ValueError as error:
+                raise ValueError(f"sandbox.address: {error}, or empty for this machine") from None
+        return address
