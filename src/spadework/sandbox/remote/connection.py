@@ -45,7 +45,7 @@ class Connection(Link):
         return bool(self._lost)
 
     def request(self, call: Call, program: int, play: int, argument: str | int | None) -> asyncio.Future[Reply]:
-        """Queue a call. The future raises InfrastructureFault if the connection is lost, RuntimeError if it is closed."""
+        """Queue a call. Its future raises InfrastructureFault if the connection is lost, RuntimeError if closed."""
         future: asyncio.Future[Reply] = self._loop.create_future()
         if self._lost:
             future.set_exception(self._error())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 
 from pydantic import ValidationError
@@ -68,8 +68,8 @@ class ServedClient(Link):
         self._sandbox: Sandbox | None = None
         self._programs: dict[int, ServedProgram] = {}
         self._opened = self._played = 0
-        self._calls: dict[int, asyncio.Task[None]] = {}
-        self._making: dict[tuple[int, int], asyncio.Task[None]] = {}
+        self._calls: dict[int, asyncio.Task[object]] = {}
+        self._making: dict[tuple[int, int], asyncio.Task[object]] = {}
         """Those of the calls that open a program or begin a play, by the numbers of both; a program's play is 0."""
         self._closing: set[asyncio.Task[None]] = set()
         self.done: asyncio.Task[None] = self._loop.create_task(self._serve())
@@ -174,7 +174,9 @@ class ServedClient(Link):
         return sentence
 
     def _start(self, request: Request) -> None:
-        task = self._calls[request.number] = self._loop.create_task(self._answer(request))
+        """Programs and plays are looked up at once: what comes next in the stream may be that they are given up."""
+        task = self._calls[request.number] = self._loop.create_task(self._work(request))
+        task.add_done_callback(lambda done: self._answer(request, done))
         if request.call in _MAKING:
             self._making[request.program, request.play] = task
 
@@ -191,62 +193,74 @@ class ServedClient(Link):
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 
-    async def _answer(self, request: Request) -> None:
-        """Carry out one call and send what became of it."""
-        status, value = Status.OK, None
-        try:
-            value = await self._carry_out(request)
-        except EnvironmentFault as fault:
-            status, value = Status.ENVIRONMENT_FAULT, [fault.kind, fault.reason, fault.trace]
-        except InfrastructureFault as fault:
-            status, value = Status.INFRASTRUCTURE_FAULT, _cut(fault)
-        except RuntimeError as misuse:
-            status, value = Status.MISUSE, _cut(misuse)
-        except asyncio.CancelledError:
-            status, value = Status.MISUSE, "the call was given up"
-        except ProtocolBreach as breach:
-            self.breached(breach)
-        except Exception as error:
-            # Nobody else would hear of it: the client gets a fault, the operator the traceback.
-            status, value = Status.INFRASTRUCTURE_FAULT, _cut(f"the server failed: {type(error).__name__}: {error}")
-            self._loop.call_exception_handler({"message": f"a {request.call} failed", "exception": error})
-        del self._calls[request.number]
-        if request.call in _MAKING:
-            self._making.pop((request.program, request.play), None)
-        served = self._programs.get(request.program)
-        self.send(messages.encode(request.number, status, value, () if served is None else served.news()))
-
-    async def _carry_out(self, request: Request) -> object:
-        """What the call returns, in plain types."""
+    def _work(self, request: Request) -> Coroutine[object, object, object]:
+        """What carries out a call and returns its value in plain types."""
         call, argument = request.call, request.argument
         if call is Call.OPEN:
-            assert isinstance(argument, str) and self._sandbox is not None
-            program = await self._sandbox.open(argument)
-            self._opened += 1
-            self._programs[request.program] = ServedProgram(program)
-            return [program.info.class_name, program.info.max_turns, program.info.has_solution]
+            assert isinstance(argument, str)
+            return self._open(request.program, argument)
         if call is Call.CLOSE:
-            closing = self._programs.pop(request.program, None)
-            if closing is not None:
-                await closing.program.close()
-            return None
+            return self._close(self._programs.pop(request.program, None))
         served = self._programs.get(request.program)
         if served is None:
             raise ProtocolBreach("a call to a program that is not open")
         if call is Call.RESET:
             assert not isinstance(argument, str)
-            play, observation = await served.program.reset(argument)
-            self._played += 1
-            served.plays[request.play] = play
-            return observation
-        playing = served.plays.get(request.play)
-        if playing is None:
+            return self._reset(served, request.play, argument)
+        play = served.plays.get(request.play)
+        if play is None:
             raise ProtocolBreach("a call to a play that has not begun")
         if call is Call.SOLUTION:
-            return await playing.solution()
+            return play.solution()
         assert isinstance(argument, str)
-        step = await playing.step(argument)
-        return step.observation, step.reward, step.terminated, step.truncated, step.info
+        return _step(play, argument)
+
+    async def _open(self, number: int, source: str) -> object:
+        assert self._sandbox is not None
+        program = await self._sandbox.open(source)
+        self._opened += 1
+        self._programs[number] = ServedProgram(program)
+        return program.info.class_name, program.info.max_turns, program.info.has_solution
+
+    async def _reset(self, served: ServedProgram, number: int, seed: int | None) -> object:
+        play, observation = await served.program.reset(seed)
+        self._played += 1
+        served.plays[number] = play
+        return observation
+
+    async def _close(self, served: ServedProgram | None) -> None:
+        if served is not None:
+            await served.program.close()
+
+    def _answer(self, request: Request, done: asyncio.Task[object]) -> None:
+        """Send what became of a call."""
+        del self._calls[request.number]
+        if request.call in _MAKING:
+            self._making.pop((request.program, request.play), None)
+        served = self._programs.get(request.program)
+        news = () if served is None else served.news()
+        self.send(messages.encode(request.number, *self._outcome(request, done), news))
+
+    def _outcome(self, request: Request, done: asyncio.Task[object]) -> tuple[Status, object]:
+        if done.cancelled():
+            return Status.MISUSE, "the call was given up"
+        error = done.exception()
+        if error is None:
+            return Status.OK, done.result()
+        if isinstance(error, EnvironmentFault):
+            return Status.ENVIRONMENT_FAULT, (error.kind, error.reason, error.trace)
+        if isinstance(error, InfrastructureFault):
+            return Status.INFRASTRUCTURE_FAULT, _cut(error)
+        if isinstance(error, RuntimeError):
+            return Status.MISUSE, _cut(error)
+        # Nobody else would hear of it: the client gets a fault, the operator the traceback.
+        self._loop.call_exception_handler({"message": f"a call of {self._name} failed", "exception": error})
+        return Status.INFRASTRUCTURE_FAULT, _cut(f"the server failed: {type(error).__name__}: {error}")
+
+
+async def _step(play: Play, action: str) -> object:
+    step = await play.step(action)
+    return step.observation, step.reward, step.terminated, step.truncated, step.info
 
 
 def limits_within(hello: Hello, allowed: Limits) -> Limits:
