@@ -11,47 +11,14 @@ import subprocess
 import sys
 import textwrap
 import time
-from pathlib import Path
 
 import pytest
+from processes import children, descriptors, wait_until_dead
 
 from spadework.sandbox import EnvironmentFault, InfrastructureFault, Limits, Sandbox
 from spadework.sandbox.inside.lockdown import SYSCALL_FILTER
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-
-
-def children(pid: int) -> list[int]:
-    """All descendants of ``pid``, zombies included."""
-    found: list[int] = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if int(fields[1]) == pid:
-            child = int(path.parent.name)
-            found += [child, *children(child)]
-    return found
-
-
-def descriptors() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-def wait_until_dead(pids: list[int], seconds: float) -> list[int]:
-    """Those of ``pids`` that live after so many seconds."""
-    deadline = time.monotonic() + seconds
-    while (left := [pid for pid in pids if alive(pid)]) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return left
 
 
 def test_two_hundred_killed_plays_leave_no_zombie_and_no_descriptor(tripwire: str) -> None:

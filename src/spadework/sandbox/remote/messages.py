@@ -159,9 +159,9 @@ def request_of(fields: object) -> Request:
     if call is None or type(number) is not int or type(program) is not int or type(play) is not int:
         raise ProtocolBreach("a request with fields of the wrong type")
     if type(argument) not in _ARGUMENTS.get(call, (type(None),)):
-        raise ProtocolBreach(f"a {call} with an argument of the wrong type")
+        raise ProtocolBreach(f"the call {call} with an argument of the wrong type")
     if (number > 0) == (call is Call.LEAVE):
-        raise ProtocolBreach(f"a {call} with the number {number}")
+        raise ProtocolBreach(f"the call {call} with the number {number}")
     return Request(number, call, program, play, argument)
 
 

@@ -237,6 +237,8 @@ class ServedClient(Link):
         del self._calls[request.number]
         if request.call in _MAKING:
             self._making.pop((request.program, request.play), None)
+        if self._over.done():
+            return
         served = self._programs.get(request.program)
         news = () if served is None else served.news()
         self.send(messages.encode(request.number, *self._outcome(request, done), news))
