@@ -51,6 +51,9 @@ def serve(
     from spadework.sandbox.address import TcpAddress, UnixAddress
     from spadework.sandbox.remote.token import read_token
 
+    for override in overrides or ():
+        if not override.startswith("sandbox."):
+            raise Refused(f"--set {override}: a server has the settings of the section sandbox alone")
     limits = change_config(Config(), overrides or ()).sandbox
     if limits.address:
         raise Refused("sandbox.address says where a run finds its sandbox; a server takes --host and --port, or --unix")
