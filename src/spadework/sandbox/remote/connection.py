@@ -6,6 +6,7 @@ import asyncio
 import os
 import secrets
 import socket
+from contextlib import suppress
 
 from spadework.sandbox.address import Address, UnixAddress
 from spadework.sandbox.limits import Limits
@@ -68,7 +69,8 @@ class Connection(Link):
         self._fail("the sandbox is closed")
         if self._transport is not None and not self._transport.is_closing():
             self._flush()
-            self._transport.write_eof()
+            with suppress(OSError):  # the server may have hung up a moment ago
+                self._transport.write_eof()
             try:
                 await asyncio.wait((self._gone,), timeout=END_TIMEOUT_S)
             finally:

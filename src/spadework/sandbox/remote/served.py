@@ -161,6 +161,8 @@ class ServedClient(Link):
 
     async def _carry_on(self, sandbox: Sandbox) -> str:
         """Answer calls until the client or the server ends it; why, if there is anything to say."""
+        if self._over.done():
+            return self._over.result()
         self._sandbox = sandbox
         self.accept_up_to(messages.max_request_bytes(sandbox.limits))
         said = proof(self._token, "server", self._nonce, self._client_nonce)
@@ -286,4 +288,5 @@ def limits_within(hello: Hello, allowed: Limits) -> Limits:
 
 
 def _cut(error: object) -> str:
-    return str(error)[: messages.MAX_SENTENCE_CHARS]
+    """As a sentence that a client takes."""
+    return str(error)[: messages.MAX_SENTENCE_CHARS].encode("utf-8", "replace").decode()

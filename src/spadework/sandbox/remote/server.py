@@ -62,7 +62,7 @@ class SandboxServer:
         clients = dict(self._clients)
         for client in clients.values():
             client.stop("the server was stopped")
-        await asyncio.gather(*clients)
+        await asyncio.gather(*clients, return_exceptions=True)
 
     async def _listen(self) -> None:
         loop = asyncio.get_running_loop()
