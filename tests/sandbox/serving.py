@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from types import TracebackType
 from typing import Any, Self
 
@@ -59,6 +60,13 @@ class ServerProcess:
     def processes(self) -> list[int]:
         """Templates and workers."""
         return children(self.process.pid)
+
+    def says(self, line: str) -> bool:
+        """Whether the server prints ``line``, within a while."""
+        deadline = time.monotonic() + 20
+        while line not in self.lines and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return line in self.lines
 
     def stop(self, number: signal.Signals) -> int:
         """Its exit status after that signal to its process group, which is what Ctrl-C sends."""
