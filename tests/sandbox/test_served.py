@@ -360,6 +360,24 @@ def test_a_server_that_falls_silent_is_given_up(
     asyncio.run(run())
 
 
+def test_a_client_that_is_held_up_itself_blames_nobody(
+    unix: ServerProcess, tripwire: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "PING_S", 0.5)
+
+    async def run() -> None:
+        async with client(unix, Limits(step_timeout_s=600)) as sandbox, await sandbox.open(tripwire) as program:
+            play, _ = await program.reset(0)
+            patient = asyncio.ensure_future(play.step("hang"))
+            for _ in range(6):
+                await asyncio.sleep(0)
+                time.sleep(0.9)  # as an engine that samples in the event loop
+            assert not patient.done()
+            patient.cancel()
+
+    asyncio.run(run())
+
+
 # Who may connect
 
 
