@@ -45,7 +45,7 @@ def test_programs_are_checked_where_the_setting_says(
     connected, left, stopped = server.stdout.read().splitlines()
     assert (connected, stopped) == ("client 1 connected", "stopped")
     assert re.fullmatch(r"client 1 left after 2 programs and \d+ plays", left)
-    assert server.wait(30) == 0
+    assert server.wait(180) == 0
 
 
 def test_a_sandbox_that_is_not_there_is_named(spadework: Spadework, tmp_path: Path) -> None:

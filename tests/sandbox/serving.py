@@ -20,6 +20,8 @@ from spadework.sandbox.remote import messages
 from spadework.sandbox.remote.token import TOKEN, TOKEN_FILE, proof
 from spadework.sandbox.wire import HEADER, FrameReader
 
+PATIENCE_S = 180
+"""What a machine that does much else may need to start or end an interpreter."""
 SECRET = "0123456789abcdef-the-right-token"
 START = "import sys; sys.argv[0] = 'spadework'; from spadework.cli import main; main()"
 
@@ -43,7 +45,7 @@ class ServerProcess:
         self._listening = threading.Event()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        assert self._listening.wait(60)
+        assert self._listening.wait(PATIENCE_S)
 
     def __enter__(self) -> Self:
         assert self.address, self.lines
@@ -63,7 +65,7 @@ class ServerProcess:
 
     def says(self, line: str) -> bool:
         """Whether the server prints ``line``, within a while."""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE_S
         while line not in self.lines and time.monotonic() < deadline:
             time.sleep(0.02)
         return line in self.lines
@@ -71,8 +73,8 @@ class ServerProcess:
     def stop(self, number: signal.Signals) -> int:
         """Its exit status after that signal to its process group, which is what Ctrl-C sends."""
         os.killpg(self.process.pid, number)
-        status = self.process.wait(30)
-        self._reader.join(30)
+        status = self.process.wait(PATIENCE_S)
+        self._reader.join(PATIENCE_S)
         return status
 
     def _read(self) -> None:
@@ -96,7 +98,7 @@ class Caller:
         else:
             assert isinstance(parsed, TcpAddress)
             self.socket = socket.create_connection((parsed.host, parsed.port))
-        self.socket.settimeout(30)
+        self.socket.settimeout(PATIENCE_S)
         self._reader = FrameReader(1 << 24, "a message")
         self._messages: list[object] = []
         _, _, self.nonce = self.next()
