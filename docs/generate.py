@@ -153,7 +153,10 @@ def _meaning(key: str, docstring: str | None) -> str:
 
 
 def _docstrings(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
-    """Names of fields that a string follows, and the string."""
+    """Names of fields that a string follows, and the string; inherited fields come first."""
+    for base in model.__bases__:
+        if issubclass(base, BaseModel) and base is not BaseModel:
+            yield from _docstrings(base)
     definition = ast.parse(inspect.getsource(model)).body[0]
     assert isinstance(definition, ast.ClassDef)
     for field, text in zip(definition.body, definition.body[1:], strict=False):

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from spadework.sandbox.limits import Limits
+from spadework.sandbox.limits import SandboxConfig
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Positive = Annotated[int, Field(gt=0)]
@@ -206,7 +206,7 @@ class Config(Section):
     designer_reward: DesignerRewardConfig = DesignerRewardConfig()
     learning: LearningConfig = LearningConfig()
     gates: GatesConfig = GatesConfig()
-    sandbox: Limits = Limits()
+    sandbox: SandboxConfig = SandboxConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
 

@@ -50,7 +50,7 @@ from spadework.roles.grounding import Grounding
 from spadework.roles.plays import play_all
 from spadework.roles.prompts import prompt_style
 from spadework.roles.rendering import Rendering
-from spadework.sandbox import Sandbox
+from spadework.sandbox import ProgramHost, open_sandbox
 from spadework.store.checkpoint import write_checkpoint
 from spadework.store.metrics import MetricsLog, read_metrics
 from spadework.store.pool import Pool
@@ -160,7 +160,7 @@ class SelfPlay:
         """Design, play, learn, write down."""
         watch = Stopwatch(iteration, self.observer)
         readings: Readings = {"round": self.schedule.round_of(iteration)}
-        async with Sandbox(self.config.sandbox) as sandbox:
+        async with open_sandbox(self.config.sandbox) as sandbox:
             designs = None
             if self.schedule.starts_round(iteration):
                 with watch.stage(Stage.DESIGN):
@@ -180,7 +180,7 @@ class SelfPlay:
         with self.interruption.finishing():
             await self.save(iteration, readings, watch)
 
-    async def design(self, iteration: int, sandbox: Sandbox) -> RoundDesigns:
+    async def design(self, iteration: int, sandbox: ProgramHost) -> RoundDesigns:
         """A new set of environments: the round's skills in turn over its slots."""
         config, round_ = self.config, self.schedule.round_of(iteration)
         active = skills_of_round(round_, config.curriculum.skills, config.curriculum.skills_per_round)
@@ -204,7 +204,7 @@ class SelfPlay:
             return environment_records(designs.designs)
         return self.pool.environments(self.schedule.round_of(iteration))
 
-    async def play(self, iteration: int, environments: Sequence[EnvironmentRecord], sandbox: Sandbox) -> Plays:
+    async def play(self, iteration: int, environments: Sequence[EnvironmentRecord], sandbox: ProgramHost) -> Plays:
         """The plain arm and, in the round's first iteration, the hinted arm on the same seeds."""
         requests = play_requests(
             environments,

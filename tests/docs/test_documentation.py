@@ -92,7 +92,7 @@ def help_of(command: str) -> str:
     script = "import sys; from spadework.cli import main; sys.argv[0] = 'spadework'; main()"
     environment = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
     done = subprocess.run(
-        [sys.executable, "-c", script, *([command] if command else []), "--help"],
+        [sys.executable, "-c", script, *command.split(), "--help"],
         capture_output=True,
         text=True,
         timeout=120,
@@ -109,6 +109,8 @@ def test_commands_that_are_shown_exist_with_their_options_and_files(page: Path) 
         match words:
             case ["make", target, *_]:
                 assert target in targets, f"make {target}"
+            case ["spadework", "sandbox", command, *arguments]:
+                assert_command(f"sandbox {command}", arguments)
             case ["spadework", command, *arguments]:
                 assert_command(command, arguments)
             case ["python", "-m", module, *_]:

@@ -18,7 +18,8 @@ MODULES = {
 
 BOUNDARY = {
     *("spadework", "spadework.config", "spadework.seeding", "spadework.progress"),
-    *("spadework.sandbox.layers", "spadework.sandbox.limits", "spadework.sandbox.outcomes"),
+    *("spadework.sandbox.address", "spadework.sandbox.layers"),
+    *("spadework.sandbox.limits", "spadework.sandbox.outcomes"),
     *("spadework.roles.episode", "spadework.engines.base", "spadework.learning.loss"),
 }
 """Frozen types that cross boundaries: any room may import them, and they import each other alone."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from guessing_game import GUESS
 from scripted_engine import Script, ScriptedEngine
+from serving import ServerProcess
 from small_tokenizers import CHATML, build_tokenizer
 
 from spadework.config import Config
@@ -33,14 +35,14 @@ ITEMS = ItemList(
 )
 
 
-def config(seed: int = 0, temperature: float = 0.7) -> Config:
+def config(seed: int = 0, temperature: float = 0.7, address: str = "") -> Config:
     return Config.model_validate(
         {
             "seed": seed,
             "agent": {"max_reply_tokens": 40, "max_episode_tokens": 2000, "thinking": False},
             "model": {"max_context_tokens": 2000},
             "evaluation": {"temperature": temperature, "bootstrap_samples": 200},
-            "sandbox": {"isolation": "best-effort"},
+            "sandbox": {"isolation": "best-effort", "address": address},
         }
     )
 
@@ -74,6 +76,25 @@ def test_faults_count_as_failures_and_stay_in_the_denominator() -> None:
     assert [item.outcome for item in found.items[6:]] == [Outcome.ENVIRONMENT_FAULT] * 2
     assert found.errors == 2
     assert found.by_family() == {"guess": (6, 6), "crash": (0, 1), "broken": (0, 1)}
+
+
+def test_items_are_played_where_the_configuration_says(tmp_path: Path) -> None:
+    with ServerProcess("--unix", tmp_path / "socket", "--set", "sandbox.isolation=best-effort") as served:
+        there, _ = evaluate(halve, config(address=served.address))
+        assert served.says("client 1 connected")
+    assert there == evaluate(halve)[0]
+
+
+def test_a_sandbox_that_is_lost_in_the_middle_is_nobodys_fault(tmp_path: Path) -> None:
+    with ServerProcess("--unix", tmp_path / "socket", "--set", "sandbox.isolation=best-effort") as served:
+
+        def pull_the_plug(member: int, prompt: str, params: object) -> str:
+            if served.process.poll() is None:
+                served.stop(signal.SIGKILL)
+            return halve(member, prompt, params)
+
+        found, _ = evaluate(pull_the_plug, config(address=served.address))
+    assert [item.outcome for item in found.items[:7]] == [Outcome.INFRASTRUCTURE_FAULT] * 7
 
 
 def test_replies_cut_short_count_as_failures_and_are_told() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from both import BOTH, Where
 
 GUESS = '''
 import random
@@ -69,3 +70,10 @@ def guess() -> str:
 def tripwire() -> str:
     """A program that ends its process on `die`, hangs it on `hang`, and overruns its deadline on `loop`."""
     return TRIPWIRE
+
+
+@pytest.fixture(params=BOTH)
+def where(request: pytest.FixtureRequest) -> Where:
+    """Once for the sandbox of this process, once for a served one."""
+    where: Where = request.param
+    return where

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from both import BOTH, Where, sandbox_at
 
-from spadework.sandbox import EnvironmentFault, FaultKind, Limits, Program, Sandbox
+from spadework.sandbox import EnvironmentFault, FaultKind, Limits, ProgramHandle, ProgramHost
 
 FOLDER = Path(__file__).parent.parent / "attacks"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.py"))
@@ -50,7 +51,7 @@ class Outcome:
     neighbour_unharmed: bool
 
 
-async def transcript(program: Program) -> list[object]:
+async def transcript(program: ProgramHandle) -> list[object]:
     play, first = await program.reset(5)
     answers: list[object] = [first]
     for action in ("50", "25", "x", "75"):
@@ -60,7 +61,7 @@ async def transcript(program: Program) -> list[object]:
     return answers
 
 
-async def attack(sandbox: Sandbox, name: str) -> tuple[FaultKind | None, str]:
+async def attack(sandbox: ProgramHost, name: str) -> tuple[FaultKind | None, str]:
     try:
         async with await sandbox.open((FOLDER / f"{name}.py").read_text()) as program:
             play, _ = await program.reset(1)
@@ -71,10 +72,10 @@ async def attack(sandbox: Sandbox, name: str) -> tuple[FaultKind | None, str]:
         return fault.kind, fault.reason
 
 
-async def run_all(well_behaved: str) -> dict[str, Outcome]:
+async def run_all(well_behaved: str, where: Where) -> dict[str, Outcome]:
     limits = Limits(load_timeout_s=1.0, reset_timeout_s=0.5, step_timeout_s=0.4, memory_mb=300)
     outcomes: dict[str, Outcome] = {}
-    async with Sandbox(limits) as sandbox:
+    async with sandbox_at(where, limits) as sandbox:
         neighbour = await sandbox.open(well_behaved)
         alone = await transcript(neighbour)
         gate = asyncio.Semaphore(AT_ONCE)
@@ -90,14 +91,14 @@ async def run_all(well_behaved: str) -> dict[str, Outcome]:
     return outcomes
 
 
-@pytest.fixture(scope="module")
-def outcomes(guess: str) -> Iterator[dict[str, Outcome]]:
+@pytest.fixture(scope="module", params=BOTH)
+def outcomes(guess: str, request: pytest.FixtureRequest) -> Iterator[dict[str, Outcome]]:
     for path in ESCAPED:
         path.unlink(missing_ok=True)
     CANARY.write_text("alive")
     os.environ[SECRET] = SECRET
     try:
-        yield asyncio.run(run_all(guess))
+        yield asyncio.run(run_all(guess, request.param))
     finally:
         del os.environ[SECRET]
         CANARY.unlink(missing_ok=True)

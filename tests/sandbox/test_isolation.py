@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from ordinary_user import ordinary_python
-from process_table import children, wait_until_dead
+from processes import children, wait_until_dead
 from pydantic import ValidationError
 
 from spadework.sandbox import InfrastructureFault, Layer, LayerName, Limits, Sandbox

@@ -6,8 +6,9 @@ import asyncio
 import time
 
 import pytest
+from both import Where, sandbox_at
 
-from spadework.sandbox import EnvironmentFault, FaultKind, Limits, Play, Sandbox
+from spadework.sandbox import EnvironmentFault, FaultKind, Limits, PlayHandle, ProgramHost, Sandbox
 
 SHARED_STATE = """
 import random
@@ -46,13 +47,13 @@ class ClockEnv:
 """
 
 
-async def observations(play: Play, actions: list[str]) -> list[str]:
+async def observations(play: PlayHandle, actions: list[str]) -> list[str]:
     return [(await play.step(action)).observation for action in actions]
 
 
-def test_plays_share_neither_globals_nor_class_attributes_nor_randomness() -> None:
+def test_plays_share_neither_globals_nor_class_attributes_nor_randomness(where: Where) -> None:
     async def run() -> None:
-        async with Sandbox() as sandbox, await sandbox.open(SHARED_STATE) as program:
+        async with sandbox_at(where) as sandbox, await sandbox.open(SHARED_STATE) as program:
             alone, first = await program.reset(1)
             expected = await observations(alone, ["a", "b", "c"])
             (one, first_again), (two, _) = await program.reset(1), await program.reset(2)
@@ -66,7 +67,7 @@ def test_plays_share_neither_globals_nor_class_attributes_nor_randomness() -> No
     asyncio.run(run())
 
 
-def test_the_order_of_a_set_is_fixed_and_follows_the_hash_seed() -> None:
+def test_the_order_of_a_set_is_fixed_and_follows_the_hash_seed(where: Where) -> None:
     source = """
 class SetEnv:
     def reset(self, seed=None):
@@ -77,16 +78,18 @@ class SetEnv:
 """
 
     async def first(hash_seed: int) -> str:
-        async with Sandbox(hash_seed=hash_seed) as sandbox, await sandbox.open(source) as program:
+        async with sandbox_at(where, hash_seed=hash_seed) as sandbox, await sandbox.open(source) as program:
             return (await program.reset(0))[1]
 
     assert asyncio.run(first(0)) == asyncio.run(first(0)) != asyncio.run(first(1))
 
 
 @pytest.mark.parametrize(("action", "kind"), [("die", FaultKind.EXIT), ("hang", FaultKind.TIMEOUT)])
-def test_only_the_guilty_play_is_lost_with_its_process(tripwire: str, action: str, kind: FaultKind) -> None:
+def test_only_the_guilty_play_is_lost_with_its_process(
+    tripwire: str, action: str, kind: FaultKind, where: Where
+) -> None:
     async def run() -> None:
-        async with Sandbox(Limits(step_timeout_s=0.3)) as sandbox, await sandbox.open(tripwire) as program:
+        async with sandbox_at(where, Limits(step_timeout_s=0.3)) as sandbox, await sandbox.open(tripwire) as program:
             plays = [(await program.reset(seed))[0] for seed in (10, 20, 30, 40)]
             for play in plays:
                 assert await observations(play, ["x", "x"])
@@ -106,9 +109,9 @@ def test_only_the_guilty_play_is_lost_with_its_process(tripwire: str, action: st
     asyncio.run(run())
 
 
-def test_a_play_that_cannot_be_repeated_is_called_not_deterministic() -> None:
+def test_a_play_that_cannot_be_repeated_is_called_not_deterministic(where: Where) -> None:
     async def run() -> None:
-        async with Sandbox() as sandbox, await sandbox.open(CLOCK) as program:
+        async with sandbox_at(where) as sandbox, await sandbox.open(CLOCK) as program:
             play, guilty = (await program.reset(0))[0], (await program.reset(0))[0]
             await play.step("x")
             with pytest.raises(EnvironmentFault):
@@ -120,9 +123,9 @@ def test_a_play_that_cannot_be_repeated_is_called_not_deterministic() -> None:
     asyncio.run(run())
 
 
-def test_a_program_that_ends_three_processes_is_quarantined(tripwire: str) -> None:
+def test_a_program_that_ends_three_processes_is_quarantined(tripwire: str, where: Where) -> None:
     async def run() -> None:
-        async with Sandbox() as sandbox:
+        async with sandbox_at(where) as sandbox:
             program = await sandbox.open(tripwire)
             survivor, _ = await program.reset(0)
             for seed in range(3):
@@ -155,9 +158,9 @@ def test_a_deadline_inside_the_program_costs_no_other_play_and_no_process(tripwi
     asyncio.run(run())
 
 
-def test_waiting_behind_a_slow_play_does_not_count_against_a_play(tripwire: str) -> None:
+def test_waiting_behind_a_slow_play_does_not_count_against_a_play(tripwire: str, where: Where) -> None:
     async def run() -> None:
-        async with Sandbox(Limits(step_timeout_s=0.25)) as sandbox, await sandbox.open(tripwire) as program:
+        async with sandbox_at(where, Limits(step_timeout_s=0.25)) as sandbox, await sandbox.open(tripwire) as program:
             slow = [(await program.reset(0))[0] for _ in range(4)]
             quick, _ = await program.reset(7)
             results = await asyncio.gather(
@@ -170,7 +173,7 @@ def test_waiting_behind_a_slow_play_does_not_count_against_a_play(tripwire: str)
     asyncio.run(run())
 
 
-def test_the_time_of_a_play_is_limited_as_a_whole() -> None:
+def test_the_time_of_a_play_is_limited_as_a_whole(where: Where) -> None:
     source = """
 import time
 
@@ -185,7 +188,7 @@ class SlowEnv:
 """
 
     async def run() -> None:
-        async with Sandbox(Limits(episode_timeout_s=0.25)) as sandbox, await sandbox.open(source) as program:
+        async with sandbox_at(where, Limits(episode_timeout_s=0.25)) as sandbox, await sandbox.open(source) as program:
             play, _ = await program.reset(0)
             with pytest.raises(EnvironmentFault, match=r"longer than 0.25 s in all") as caught:
                 for _ in range(3):
@@ -208,7 +211,7 @@ def test_more_plays_than_fit_into_a_process_get_another_one(guess: str) -> None:
     asyncio.run(run())
 
 
-def test_memory_that_one_play_holds_does_not_starve_later_plays() -> None:
+def test_memory_that_one_play_holds_does_not_starve_later_plays(where: Where) -> None:
     source = """
 class HoardingEnv:
     def reset(self, seed=None):
@@ -220,7 +223,7 @@ class HoardingEnv:
 """
 
     async def run() -> None:
-        async with Sandbox(Limits(memory_mb=256)) as sandbox, await sandbox.open(source) as program:
+        async with sandbox_at(where, Limits(memory_mb=256)) as sandbox, await sandbox.open(source) as program:
             first, _ = await program.reset(0)
             with pytest.raises(EnvironmentFault, match="limit of 256 MB") as caught:
                 await program.reset(1)
@@ -231,9 +234,9 @@ class HoardingEnv:
     asyncio.run(run())
 
 
-def test_a_play_takes_one_call_at_a_time_and_none_after_its_end(guess: str) -> None:
+def test_a_play_takes_one_call_at_a_time_and_none_after_its_end(guess: str, where: Where) -> None:
     async def run() -> None:
-        async with Sandbox() as sandbox:
+        async with sandbox_at(where) as sandbox:
             program = await sandbox.open(guess)
             play, _ = await program.reset(0)
             pending = asyncio.ensure_future(play.step("1"))
@@ -260,15 +263,15 @@ def test_a_play_takes_one_call_at_a_time_and_none_after_its_end(guess: str) -> N
     asyncio.run(run())
 
 
-def test_many_programs_and_plays_at_once_agree_with_playing_them_one_by_one(guess: str) -> None:
-    async def one(sandbox: Sandbox, number: int) -> list[list[str]]:
+def test_many_programs_and_plays_at_once_agree_with_playing_them_one_by_one(guess: str, where: Where) -> None:
+    async def one(sandbox: ProgramHost, number: int) -> list[list[str]]:
         source = guess.replace("GuessEnv", f"Guess{number}Env")
         async with await sandbox.open(source) as program:
             plays = [(await program.reset(seed))[0] for seed in range(8)]
             return list(await asyncio.gather(*(observations(play, ["50", "25", "75"]) for play in plays)))
 
     async def run() -> None:
-        async with Sandbox() as sandbox:
+        async with sandbox_at(where) as sandbox:
             together = await asyncio.gather(*(one(sandbox, number) for number in range(12)))
             assert all(transcripts == together[0] for transcripts in together)
             assert together[0] == await one(sandbox, 99)

@@ -11,18 +11,13 @@ import subprocess
 import sys
 import textwrap
 import time
-from pathlib import Path
 
 import pytest
-from process_table import children, wait_until_dead
+from processes import children, descriptors, wait_until_dead
 
 from spadework.sandbox import EnvironmentFault, InfrastructureFault, Limits, Sandbox
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-
-
-def descriptors() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def test_two_hundred_killed_plays_leave_no_zombie_and_no_descriptor(tripwire: str) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
 from typing import TypeVar
 
 import pytest
+from both import BOTH, Where, sandbox_at
 
-from spadework.sandbox import EnvironmentFault, FaultKind, Limits, Program, ProgramInfo, Sandbox, Transition
+from spadework.sandbox import EnvironmentFault, FaultKind, Limits, ProgramHandle, ProgramInfo, Transition
 
 T = TypeVar("T")
 
@@ -17,12 +19,13 @@ T = TypeVar("T")
 class Laboratory:
     """One sandbox for all tests of this module."""
 
-    def __init__(self) -> None:
+    def __init__(self, where: Where) -> None:
         self._runner = asyncio.Runner()
-        self._sandbox = Sandbox(Limits(max_observation_chars=1000))
-        self._runner.run(self._sandbox.__aenter__())
+        self._end = AsyncExitStack()
+        limits = Limits(max_observation_chars=1000)
+        self._sandbox = self._runner.run(self._end.enter_async_context(sandbox_at(where, limits)))
 
-    def use(self, source: str, use: Callable[[Program], Awaitable[T]]) -> T:
+    def use(self, source: str, use: Callable[[ProgramHandle], Awaitable[T]]) -> T:
         async def run() -> T:
             async with await self._sandbox.open(source) as program:
                 return await use(program)
@@ -30,25 +33,25 @@ class Laboratory:
         return self._runner.run(run())
 
     def fault_of_opening(self, source: str) -> EnvironmentFault:
-        async def nothing(program: Program) -> None: ...
+        async def nothing(program: ProgramHandle) -> None: ...
 
         with pytest.raises(EnvironmentFault) as caught:
             self.use(source, nothing)
         return caught.value
 
     def close(self) -> None:
-        self._runner.run(self._sandbox.close())
+        self._runner.run(self._end.aclose())
         self._runner.close()
 
 
-@pytest.fixture(scope="module")
-def lab() -> Iterator[Laboratory]:
-    laboratory = Laboratory()
+@pytest.fixture(scope="module", params=BOTH)
+def lab(request: pytest.FixtureRequest) -> Iterator[Laboratory]:
+    laboratory = Laboratory(request.param)
     yield laboratory
     laboratory.close()
 
 
-async def one_step(program: Program) -> tuple[ProgramInfo, str, Transition]:
+async def one_step(program: ProgramHandle) -> tuple[ProgramInfo, str, Transition]:
     play, first = await program.reset(3)
     answer = await play.step("go")
     return program.info, first, answer
@@ -67,7 +70,7 @@ class SomeEnv:
 
 
 def test_a_game_is_played_to_its_end(guess: str, lab: Laboratory) -> None:
-    async def use(program: Program) -> None:
+    async def use(program: ProgramHandle) -> None:
         assert program.info == ProgramInfo("GuessEnv", 7, True, ())
         play, first = await program.reset(3)
         target = random.Random(3).randint(1, 100)
@@ -200,7 +203,7 @@ def test_an_exception_is_reported_with_the_programs_own_frames(lab: Laboratory) 
 
 @pytest.mark.parametrize("value", ["'a'", "['a']", "('a',)"])
 def test_a_solution_is_an_action_or_a_list_of_actions(value: str, lab: Laboratory) -> None:
-    async def use(program: Program) -> tuple[str, ...]:
+    async def use(program: ProgramHandle) -> tuple[str, ...]:
         play, _ = await program.reset(None)
         return await play.solution()
 
@@ -210,7 +213,7 @@ def test_a_solution_is_an_action_or_a_list_of_actions(value: str, lab: Laborator
 
 @pytest.mark.parametrize("value", ["[1]", "None", "{'a'}", "[['a']]"])
 def test_a_solution_of_anything_else_is_a_contract_fault(value: str, lab: Laboratory) -> None:
-    async def use(program: Program) -> None:
+    async def use(program: ProgramHandle) -> None:
         play, _ = await program.reset(None)
         with pytest.raises(EnvironmentFault) as caught:
             await play.solution()
@@ -220,7 +223,7 @@ def test_a_solution_of_anything_else_is_a_contract_fault(value: str, lab: Labora
 
 
 def test_asking_for_a_missing_solution_is_a_contract_fault(lab: Laboratory) -> None:
-    async def use(program: Program) -> None:
+    async def use(program: ProgramHandle) -> None:
         assert not program.info.has_solution
         play, _ = await program.reset(1)
         with pytest.raises(EnvironmentFault, match="SomeEnv has no method solution") as caught:
@@ -269,7 +272,7 @@ class OldEnv:
         return str(random.random()), 0.0, False, False, {{}}
 """
 
-    async def use(program: Program) -> list[str]:
+    async def use(program: ProgramHandle) -> list[str]:
         (a, first), (b, other), (c, again) = [await program.reset(seed) for seed in (4, 5, 4)]
         assert first == again != other
         interleaved = [await play.step("x") for _ in range(3) for play in (a, b, c)]
@@ -281,7 +284,7 @@ class OldEnv:
 
 
 def test_seeds_outside_the_range_are_the_callers_error(guess: str, lab: Laboratory) -> None:
-    async def use(program: Program) -> None:
+    async def use(program: ProgramHandle) -> None:
         await program.reset(2**64 - 1)
         with pytest.raises(ValueError, match="not within"):
             await program.reset(2**64)

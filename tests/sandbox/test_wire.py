@@ -12,9 +12,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spadework.sandbox import FaultKind, Layer, LayerName, Limits, Transition
-from spadework.sandbox.wire import AnswerReader, ProtocolBreach, fault_of, layers_of, loaded_of, transition_of
+from spadework.sandbox.wire import (
+    Answer,
+    FrameReader,
+    ProtocolBreach,
+    answer_of,
+    fault_of,
+    layers_of,
+    loaded_of,
+    max_answer_bytes,
+    transition_of,
+)
 
 LIMITS = Limits(max_observation_chars=1000)
+
+
+class AnswerReader(FrameReader):
+    def __init__(self) -> None:
+        super().__init__(max_answer_bytes(LIMITS), "an answer")
+
+    def answers(self, data: bytes) -> list[Answer]:
+        return [answer_of(fields) for fields in self.feed(data)]
+
 
 plain = st.recursive(
     st.none()
@@ -35,9 +54,9 @@ def frame(value: object) -> bytes:
 
 @given(st.binary(max_size=400))
 def test_any_bytes_are_answers_or_a_breach(data: bytes) -> None:
-    reader = AnswerReader(LIMITS)
+    reader = AnswerReader()
     with contextlib.suppress(ProtocolBreach):
-        reader.feed(data)
+        reader.answers(data)
     assert len(reader._buffer) <= len(data)
 
 
@@ -54,12 +73,12 @@ def test_any_decoded_value_is_a_transition_or_a_breach(value: object) -> None:
 @given(st.lists(st.integers(1, 9), max_size=30))
 def test_answers_are_the_same_however_their_bytes_arrive(cuts: list[int]) -> None:
     stream = b"".join(frame([number, 5, True, ["x", 0.5, False, False, {}], []]) for number in range(1, 6))
-    reader = AnswerReader(LIMITS)
+    reader = AnswerReader()
     answers = []
     for cut in cuts:
-        answers += reader.feed(stream[:cut])
+        answers += reader.answers(stream[:cut])
         stream = stream[cut:]
-    answers += reader.feed(stream)
+    answers += reader.answers(stream)
     assert [answer.sequence for answer in answers] == [1, 2, 3, 4, 5]
     assert transition_of(answers[0].value, LIMITS) == Transition("x", 0.5, False, False, {})
 
@@ -73,20 +92,21 @@ def test_answers_are_the_same_however_their_bytes_arrive(cuts: list[int]) -> Non
         [1, 5, 1, None, []],
         [1, 5, True, None, [1]],
         [1, 5, True, None, ["note"] * 17],
+        [1, 5, True, None, ["n" * 201]],
         {"a": 1},
         [1, 5, True, b"bytes", []],
     ],
 )
 def test_a_frame_that_is_no_answer_is_a_breach(value: object) -> None:
     with pytest.raises(ProtocolBreach):
-        AnswerReader(LIMITS).feed(frame(value))
+        AnswerReader().answers(frame(value))
 
 
 def test_a_frame_too_large_is_a_breach_before_it_has_arrived() -> None:
-    reader = AnswerReader(LIMITS)
-    assert reader.feed(struct.pack("<I", reader.max_bytes)) == []
+    reader = AnswerReader()
+    assert reader.answers(struct.pack("<I", reader.max_bytes)) == []
     with pytest.raises(ProtocolBreach, match="an answer of"):
-        AnswerReader(LIMITS).feed(struct.pack("<I", reader.max_bytes + 1))
+        AnswerReader().answers(struct.pack("<I", reader.max_bytes + 1))
 
 
 @pytest.mark.parametrize(

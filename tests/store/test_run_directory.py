@@ -9,6 +9,7 @@ import pytest
 
 from spadework.config import CheckpointConfig, Config, LearningConfig
 from spadework.sandbox.layers import Layer, LayerName
+from spadework.sandbox.limits import SandboxConfig
 from spadework.store.errors import StoreError
 from spadework.store.run_directory import RunDirectory
 
@@ -43,9 +44,10 @@ def test_every_start_is_recorded_with_its_layers(tmp_path: Path) -> None:
     assert (head["format"], head["created"], len(head["starts"])) == (1, run.created, 2)
 
 
-def test_how_long_a_run_goes_on_may_change(tmp_path: Path) -> None:
+def test_how_long_a_run_goes_on_and_where_its_programs_run_may_change(tmp_path: Path) -> None:
     RunDirectory.create_or_open(tmp_path / "run", Config(iterations=5)).close()
-    longer = Config(iterations=9, checkpoint=CheckpointConfig(every=3, keep=5))
+    elsewhere = SandboxConfig(address="tcp://node-7:8471")
+    longer = Config(iterations=9, checkpoint=CheckpointConfig(every=3, keep=5), sandbox=elsewhere)
     with RunDirectory.create_or_open(tmp_path / "run", longer) as run:
         assert not run.is_new
         assert RunDirectory.open_readonly(run.path).config == longer

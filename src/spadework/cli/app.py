@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from spadework.cli import check, corpus, doctor, evaluate, play, presets, report, show, train
+from spadework.cli import check, corpus, doctor, evaluate, play, presets, report, sandbox, show, train
 
 app = typer.Typer(
     help="Self-play for language models in environments that the model writes itself.",
@@ -43,6 +43,7 @@ app.command("report", rich_help_panel=_RUNS, epilog=report.EXAMPLES)(report.repo
 app.command("eval", rich_help_panel=_RUNS, epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command("check", rich_help_panel=_PROGRAMS, epilog=check.EXAMPLES)(check.check)
 app.command("play", rich_help_panel=_PROGRAMS, epilog=play.EXAMPLES)(play.play)
+app.add_typer(sandbox.commands, name="sandbox", rich_help_panel=_PROGRAMS)
 app.command("presets", rich_help_panel=_SETTINGS, epilog=presets.EXAMPLES)(presets.presets)
 app.command("doctor", rich_help_panel=_SETTINGS, epilog=doctor.EXAMPLES)(doctor.doctor)
 app.command("corpus", rich_help_panel=_SETTINGS, epilog=corpus.EXAMPLES)(corpus.corpus)

@@ -57,11 +57,11 @@ async def _check(
     from dataclasses import replace
 
     from spadework.environment.gates import check_hint, check_program
-    from spadework.sandbox import Sandbox
+    from spadework.sandbox import open_sandbox
 
     reports = []
     turns = config.agent.max_turns
-    async with Sandbox(config.sandbox) as sandbox:
+    async with open_sandbox(config.sandbox) as sandbox:
         for path, source in sources:
             report = await check_program(source, sandbox, config.gates, seed, max_turns=turns, keep_going=every)
             if hint is not None and report.program is not None and (every or report.passed):

@@ -19,7 +19,7 @@ from spadework.roles.episode import Arm, Episode, episode_return
 from spadework.roles.plays import play_all
 from spadework.roles.prompts import prompt_style
 from spadework.roles.rendering import Rendering
-from spadework.sandbox import Sandbox
+from spadework.sandbox import open_sandbox
 
 WAVE = 128
 """Items played at once: each has a process of its own, of some 4 MB."""
@@ -55,7 +55,7 @@ class HeldOut:
         player = Player(self.rendering, prompts, agent, config.model.max_context_tokens, _DRAWS_SEED)
         requests = [EpisodeRequest(item.id, item.source, Arm.PLAIN, item.seed) for item in self.items.items]
         episodes: list[Episode] = []
-        async with Sandbox(config.sandbox) as sandbox:
+        async with open_sandbox(config.sandbox) as sandbox:
             for start in range(0, len(requests), WAVE):
                 played = await play_all(requests[start : start + WAVE], self.engine, sandbox, player)
                 episodes += played.episodes

@@ -9,7 +9,7 @@ from spadework.config import GatesConfig
 from spadework.environment.fingerprint import NoveltyIndex, fingerprint
 from spadework.environment.gates import GateReport, GateResult, check_hint, check_novel, check_program
 from spadework.environment.program import Program
-from spadework.sandbox import Sandbox
+from spadework.sandbox import ProgramHost
 from spadework.sandbox.outcomes import InfrastructureFault
 
 T = TypeVar("T")
@@ -22,7 +22,7 @@ class Admission:
     """
 
     def __init__(
-        self, sandbox: Sandbox, config: GatesConfig, novelty: NoveltyIndex, run_seed: int, max_turns: int
+        self, sandbox: ProgramHost, config: GatesConfig, novelty: NoveltyIndex, run_seed: int, max_turns: int
     ) -> None:
         """``max_turns`` is what a play may have (`agent.max_turns`)."""
         self._sandbox = sandbox

@@ -5,14 +5,19 @@
         transition = await play.step("look around")
 
 Every call returns its value or raises EnvironmentFault (the program's doing) or InfrastructureFault (nobody's).
+A `RemoteSandbox` does the same with processes of another machine; `open_sandbox` gives the one that a configuration
+asks for.
 """
 
+from spadework.sandbox.interface import PlayHandle, ProgramHandle, ProgramHost
 from spadework.sandbox.layers import Layer, LayerName
-from spadework.sandbox.limits import Limits
+from spadework.sandbox.limits import Limits, SandboxConfig
+from spadework.sandbox.opening import open_sandbox
 from spadework.sandbox.outcomes import EnvironmentFault, FaultKind, InfrastructureFault, Outcome, Transition
 from spadework.sandbox.play import Play
 from spadework.sandbox.pool import Sandbox
 from spadework.sandbox.program import Program, ProgramInfo
+from spadework.sandbox.remote.client import RemoteSandbox
 
 __all__ = [
     "EnvironmentFault",
@@ -23,8 +28,14 @@ __all__ = [
     "Limits",
     "Outcome",
     "Play",
+    "PlayHandle",
     "Program",
+    "ProgramHandle",
+    "ProgramHost",
     "ProgramInfo",
+    "RemoteSandbox",
     "Sandbox",
+    "SandboxConfig",
     "Transition",
+    "open_sandbox",
 ]

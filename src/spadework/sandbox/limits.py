@@ -17,6 +17,7 @@ from pydantic import (
     field_validator,
 )
 
+from spadework.sandbox.address import parse_address
 from spadework.sandbox.layers import LayerName
 
 Seconds = Annotated[float, Field(gt=0.0, le=86_400.0)]
@@ -76,3 +77,20 @@ class Limits(BaseModel):
         if isinstance(self.isolation, tuple):
             return frozenset(self.isolation)
         return frozenset({LayerName.SECCOMP}) if self.isolation == "strict" else frozenset()
+
+
+class SandboxConfig(Limits):
+    """Limits, and where the programs run that they hold for."""
+
+    address: str = ""
+    """Where programs run: `tcp://HOST:PORT` or `unix:PATH` of `spadework sandbox serve`; empty for this machine."""
+
+    @field_validator("address")
+    @classmethod
+    def _readable(cls, address: str) -> str:
+        if address:
+            try:
+                parse_address(address)
+            except ValueError as error:
+                raise ValueError(f"sandbox.address: {error}, or empty for this machine") from None
+        return address

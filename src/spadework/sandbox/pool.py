@@ -19,8 +19,8 @@ from spadework.sandbox import wire
 from spadework.sandbox.deadlines import Watch
 from spadework.sandbox.layers import Layer, LayerName
 from spadework.sandbox.limits import Limits
-from spadework.sandbox.outcomes import EnvironmentFault, FaultKind, InfrastructureFault
-from spadework.sandbox.program import Program, Record
+from spadework.sandbox.outcomes import FaultKind, InfrastructureFault
+from spadework.sandbox.program import Program, Record, require_source
 from spadework.sandbox.template import Template
 from spadework.sandbox.worker import Lost, WorkerProcess
 
@@ -85,11 +85,7 @@ class Sandbox:
         Raises EnvironmentFault (LOAD if the source does not compile, import or construct, or does not define one
         class whose name ends in Env) and InfrastructureFault.
         """
-        if len(source) > self.limits.max_source_chars:
-            raise EnvironmentFault(
-                FaultKind.LOAD,
-                f"the source has {len(source)} characters; at most {self.limits.max_source_chars} are accepted",
-            )
+        require_source(source, self.limits)
         digest = hashlib.sha256(source.encode("utf-8", "surrogatepass")).digest()
         record = self._records.get(digest) or Record(lambda culprit: self._records.__setitem__(digest, culprit))
         program = Program(source, self.limits, record, self._start_worker)

@@ -7,7 +7,8 @@ import time
 from dataclasses import dataclass
 
 from spadework.sandbox.layers import Layer
-from spadework.sandbox.limits import Limits
+from spadework.sandbox.limits import Limits, SandboxConfig
+from spadework.sandbox.opening import open_sandbox
 from spadework.sandbox.outcomes import EnvironmentFault, InfrastructureFault
 from spadework.sandbox.pool import Sandbox
 
@@ -40,9 +41,9 @@ class Probe:
     """Median, from the source text to a loaded program."""
 
 
-async def isolation_of(limits: Limits) -> tuple[Layer, ...]:
-    """Every layer, in force or not. Raises InfrastructureFault if programs are refused here."""
-    async with Sandbox(limits) as sandbox:
+async def isolation_of(config: SandboxConfig) -> tuple[Layer, ...]:
+    """Every layer, in force or not, where programs run. Raises InfrastructureFault if they are refused there."""
+    async with open_sandbox(config) as sandbox:
         return sandbox.level()
 
 

@@ -13,6 +13,8 @@ from spadework.sandbox.outcomes import EnvironmentFault, FaultKind, Infrastructu
 from spadework.sandbox.play import Play
 from spadework.sandbox.worker import Lost, WorkerProcess
 
+MAX_ADAPTATIONS = 64
+
 
 @dataclass(frozen=True)
 class ProgramInfo:
@@ -37,6 +39,28 @@ class Record:
     reason: str = ""
 
 
+def require_seed(seed: int | None) -> None:
+    """Raises ValueError for a seed that no program can be given."""
+    if seed is not None and not -(2**63) <= seed < 2**64:
+        raise ValueError(f"the seed {seed} is not within [-2**63, 2**64)")
+
+
+def require_source(source: str, limits: Limits) -> None:
+    """Raises EnvironmentFault for a source that is too long to be opened."""
+    if len(source) > limits.max_source_chars:
+        raise EnvironmentFault(
+            FaultKind.LOAD,
+            f"the source has {len(source)} characters; at most {limits.max_source_chars} are accepted",
+        )
+
+
+def with_notes(info: ProgramInfo, notes: tuple[str, ...]) -> ProgramInfo:
+    """``info`` with those adaptations that are new, up to `MAX_ADAPTATIONS`: a program can forge any number."""
+    known = info.adaptations
+    new = tuple(note for note in notes if note not in known)[: MAX_ADAPTATIONS - len(known)]
+    return replace(info, adaptations=known + new) if new else info
+
+
 class Program:
     """A program that is loaded in a process of its own. Made by `Sandbox.open`; close it, or use `async with`."""
 
@@ -59,8 +83,7 @@ class Program:
         ``seed`` lies in [-2**63, 2**64). Raises EnvironmentFault, InfrastructureFault, and ValueError for a seed
         out of range.
         """
-        if seed is not None and not -(2**63) <= seed < 2**64:
-            raise ValueError(f"the seed {seed} is not within [-2**63, 2**64)")
+        require_seed(seed)
         self._next_play += 1
         play = Play(self, self._next_play, seed)
         return play, await play.begin()
@@ -121,10 +144,8 @@ class Program:
             worker.stop()
 
     def note(self, notes: tuple[str, ...]) -> None:
-        known = self.info.adaptations
-        new = tuple(note for note in notes if note not in known)
-        if new:
-            self.info = replace(self.info, adaptations=known + new)
+        if notes:
+            self.info = with_notes(self.info, notes)
 
     async def _add_worker(self) -> WorkerProcess:
         worker = await self._start(self._source)

@@ -1,7 +1,8 @@
 """The host's side of the protocol: requests out, answers in, and every answer checked.
 
 A program can write anything to the channel, so that what arrives is decoded within strict limits and matched
-against exact types. Whatever does not fit raises ProtocolBreach.
+against exact types. Whatever does not fit raises ProtocolBreach. A served sandbox reads its connections by the same
+rules.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import math
 import struct
 from dataclasses import dataclass
+from typing import Literal
 
 import msgpack
 
@@ -24,6 +26,7 @@ MAX_INFO_DEPTH = 10
 MAX_REASON_CHARS = 400
 MAX_TRACE_CHARS = 4000
 MAX_NOTES = 16
+MAX_NOTE_CHARS = 200
 ANSWER_FIELDS = 5
 
 FAULT_KINDS = frozenset(kind.value for kind in FaultKind)
@@ -32,7 +35,7 @@ _pack = msgpack.Packer(unicode_errors="surrogatepass").pack
 
 
 class ProtocolBreach(Exception):
-    """What arrived is not an answer."""
+    """What arrived does not follow the protocol."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,34 +54,43 @@ def encode_request(sequence: int, call: str, play: int, argument: object, limit_
     return encoded
 
 
-class AnswerReader:
-    """Cuts the byte stream of one worker into answers."""
+def max_answer_bytes(limits: Limits) -> int:
+    """The longest answer that a program within ``limits`` needs."""
+    return BYTES_PER_CHAR * (limits.max_observation_chars + limits.max_info_chars) + SLACK_BYTES
 
-    def __init__(self, limits: Limits) -> None:
+
+class FrameReader:
+    """Cuts a byte stream into values; ``noun`` says what each of them is, ``unicode_errors`` how texts are decoded."""
+
+    def __init__(
+        self, max_bytes: int, noun: str, unicode_errors: Literal["strict", "surrogatepass"] = "strict"
+    ) -> None:
+        self.max_bytes = max_bytes
+        self._noun = noun
+        self._unicode_errors = unicode_errors
         self._buffer = bytearray()
-        self.max_bytes = BYTES_PER_CHAR * (limits.max_observation_chars + limits.max_info_chars) + SLACK_BYTES
 
-    def feed(self, data: bytes) -> list[Answer]:
-        """The answers that ``data`` completes."""
+    def feed(self, data: bytes) -> list[object]:
+        """The values that ``data`` completes."""
         buffer = self._buffer
         buffer += data
-        answers: list[Answer] = []
+        values: list[object] = []
         at = 0
         while len(buffer) - at >= HEADER.size:
             (size,) = HEADER.unpack_from(buffer, at)
             if size > self.max_bytes:
-                raise ProtocolBreach(f"an answer of {size} bytes")
+                raise ProtocolBreach(f"{self._noun} of {size} bytes")
             end = at + HEADER.size + size
             if len(buffer) < end:
                 break
-            answers.append(self._decode(bytes(buffer[at + HEADER.size : end])))
+            values.append(self._decode(bytes(buffer[at + HEADER.size : end])))
             at = end
         del buffer[:at]
-        return answers
+        return values
 
-    def _decode(self, body: bytes) -> Answer:
+    def _decode(self, body: bytes) -> object:
         try:
-            fields = msgpack.unpackb(
+            value: object = msgpack.unpackb(
                 body,
                 raw=False,
                 strict_map_key=True,
@@ -87,22 +99,36 @@ class AnswerReader:
                 max_array_len=MAX_ITEMS,
                 max_map_len=MAX_ITEMS,
                 max_str_len=self.max_bytes,
+                unicode_errors=self._unicode_errors,
             )
         except (ValueError, msgpack.UnpackException, RecursionError, MemoryError) as error:
             raise ProtocolBreach(f"bytes that cannot be decoded ({type(error).__name__})") from None
-        if type(fields) is not list or len(fields) != ANSWER_FIELDS:
-            raise ProtocolBreach("a value that is not an answer")
-        sequence, elapsed_us, ok, value, notes = fields
-        well_typed = type(sequence) is int and type(elapsed_us) is int and type(ok) is bool and type(notes) is list
-        if not well_typed or elapsed_us < 0 or len(notes) > MAX_NOTES or any(type(note) is not str for note in notes):
-            raise ProtocolBreach("an answer with fields of the wrong type")
-        return Answer(sequence, elapsed_us, ok, value, tuple(notes))
+        return value
 
 
-def fault_of(value: object) -> EnvironmentFault:
-    """The fault that a worker reported."""
+def answer_of(fields: object) -> Answer:
+    """One answer of a worker."""
+    if type(fields) is not list or len(fields) != ANSWER_FIELDS:
+        raise ProtocolBreach("a value that is not an answer")
+    sequence, elapsed_us, ok, value, notes = fields
+    if type(sequence) is not int or type(elapsed_us) is not int or type(ok) is not bool or elapsed_us < 0:
+        raise ProtocolBreach("an answer with fields of the wrong type")
+    return Answer(sequence, elapsed_us, ok, value, notes_of(notes))
+
+
+def notes_of(value: object, at_most: int = MAX_NOTES) -> tuple[str, ...]:
+    """Adaptations that are reported."""
+    if type(value) is not list or len(value) > at_most:
+        raise ProtocolBreach("notes that are no short list")
+    if any(type(note) is not str or len(note) > MAX_NOTE_CHARS for note in value):
+        raise ProtocolBreach("a note that is no short text")
+    return tuple(value)
+
+
+def fault_of(value: object, max_reason_chars: int = MAX_REASON_CHARS) -> EnvironmentFault:
+    """The fault that was reported."""
     kind, reason, trace = _strings(value, 3)
-    if kind not in FAULT_KINDS or len(reason) > MAX_REASON_CHARS or len(trace) > MAX_TRACE_CHARS:
+    if kind not in FAULT_KINDS or len(reason) > max_reason_chars or len(trace) > MAX_TRACE_CHARS:
         raise ProtocolBreach("a fault that is none")
     return EnvironmentFault(FaultKind(kind), reason, trace)
 

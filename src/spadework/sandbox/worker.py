@@ -18,7 +18,7 @@ from spadework.sandbox.inside.deadline import PATIENCE
 from spadework.sandbox.inside.worker import EXIT_BROKEN, EXIT_MEMORY, NOUNS
 from spadework.sandbox.limits import Limits
 from spadework.sandbox.outcomes import FaultKind
-from spadework.sandbox.wire import Answer, AnswerReader, ProtocolBreach, encode_request
+from spadework.sandbox.wire import Answer, FrameReader, ProtocolBreach, answer_of, encode_request, max_answer_bytes
 
 SLOW_S = 0.04
 REPORT_TIMEOUT_S = 5.0
@@ -61,7 +61,7 @@ class WorkerProcess:
         self._watch = watch
         self._kill = kill
         self._loop = asyncio.get_running_loop()
-        self._reader = AnswerReader(limits)
+        self._reader = FrameReader(max_answer_bytes(limits), "an answer")
         self._pending: deque[Request] = deque()
         self._sequence = 0
         self._unsent = bytearray()
@@ -164,7 +164,7 @@ class WorkerProcess:
             self._put_down()  # it may have closed its end and live on
             return
         try:
-            answers = self._reader.feed(data)
+            answers = [answer_of(fields) for fields in self._reader.feed(data)]
         except ProtocolBreach as breach:
             self.breach(str(breach))
             return

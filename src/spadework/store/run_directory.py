@@ -31,8 +31,8 @@ from spadework.store.atomic import TEMPORARY_SUFFIX, write_atomically
 from spadework.store.errors import StoreError
 
 FORMAT_VERSION = 1
-MAY_CHANGE = ("iterations", "checkpoint.")
-"""Keys (or their prefixes) that say how long a run goes on, not what it is: they may differ when it is continued."""
+MAY_CHANGE = ("iterations", "checkpoint.", "sandbox.address")
+"""Keys (or their prefixes) that say how long or where a run goes on, not what it is: they may differ later."""
 
 _CONFIG = "config.json"
 _RUN = "run.json"

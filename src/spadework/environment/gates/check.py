@@ -26,8 +26,7 @@ from spadework.environment.gates.termination import termination
 from spadework.environment.gates.trial import Trial, gate_seed
 from spadework.environment.gates.trivial import not_trivial
 from spadework.environment.program import Program, ProgramRejected, parse_program
-from spadework.sandbox import Program as Opened
-from spadework.sandbox import Sandbox
+from spadework.sandbox import ProgramHandle, ProgramHost
 from spadework.sandbox.outcomes import EnvironmentFault
 
 DEFAULT_MAX_TURNS = 25
@@ -40,7 +39,7 @@ Details = Mapping[str, JSONValue]
 
 async def check_program(
     source: str,
-    sandbox: Sandbox,
+    sandbox: ProgramHost,
     config: GatesConfig,
     run_seed: int,
     novelty: NoveltyIndex | None = None,
@@ -93,7 +92,7 @@ async def check_program(
 async def check_hint(
     hint: str,
     program: Program,
-    sandbox: Sandbox,
+    sandbox: ProgramHost,
     config: GatesConfig,
     run_seed: int,
     *,
@@ -149,7 +148,7 @@ def _faulty(name: GateName, fault: EnvironmentFault | PlayFault, reason: str, se
     return GateResult(name, False, reason, seconds, details)
 
 
-def _trial(program: Program, opened: Opened, config: GatesConfig, run_seed: int, max_turns: int) -> Trial:
+def _trial(program: Program, opened: ProgramHandle, config: GatesConfig, run_seed: int, max_turns: int) -> Trial:
     declared = opened.info.max_turns or max_turns
     return Trial(
         program=program,
@@ -163,9 +162,9 @@ def _trial(program: Program, opened: Opened, config: GatesConfig, run_seed: int,
 
 
 @asynccontextmanager
-async def _twin_opener(sandbox: Sandbox, program: Program) -> AsyncIterator[Callable[[], Awaitable[OpenProgram]]]:
+async def _twin_opener(sandbox: ProgramHost, program: Program) -> AsyncIterator[Callable[[], Awaitable[OpenProgram]]]:
     """Opens the same program in a second process when asked, and closes it at the end."""
-    twins: list[Opened] = []
+    twins: list[ProgramHandle] = []
 
     async def open_twin() -> OpenProgram:
         try:

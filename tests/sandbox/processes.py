@@ -1,4 +1,4 @@
-"""Which processes there are, from /proc."""
+"""What runs on this machine, as /proc tells it."""
 
 from __future__ import annotations
 
@@ -18,6 +18,10 @@ def children(pid: int) -> list[int]:
             child = int(path.parent.name)
             found += [child, *children(child)]
     return found
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def alive(pid: int) -> bool:
