@@ -42,7 +42,7 @@ MAX_LENGTH = 512
 def build(directory: Path, recipe: Recipe, seed: int, start: Path | None = None) -> None:
     """Write the model and its tokenizer to ``directory``; ``start`` is a model built before, to go on from."""
     corpus = open_corpus(CorpusConfig(source=CORPUS, min_words=40))
-    tokenizer = _tokenizer(corpus, seed)
+    tokenizer = _tokenizer(corpus, seed) if start is None else PreTrainedTokenizerFast.from_pretrained(start)
     rendering = open_rendering(cast(Tokenizer, tokenizer), directory, thinking=False)
     found = excerpts(corpus, cast(Tokenizer, tokenizer), LEAST_WORDS)
     words = sorted({word for _, taken in found for word in taken})
