@@ -30,7 +30,7 @@ def test_programs_are_checked_where_the_setting_says(
     spadework: Spadework, server: subprocess.Popen[str], tmp_path: Path
 ) -> None:
     assert server.stdout is not None
-    assert "system-call filter" in server.stdout.readline()
+    assert "seccomp" in server.stdout.readline()
     listening = server.stdout.readline()
     assert listening == f"listening; a run comes here with --set sandbox.address=unix:{tmp_path / 'socket'}\n"
     here = spadework("check", LOCK, "--json")

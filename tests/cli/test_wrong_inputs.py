@@ -256,7 +256,7 @@ def test_a_model_without_tokenizer_chat_template_or_weights_starts_no_run(
         assert found
         for file in found:
             file.unlink()
-        settings = (f"model.path={broken}", f"corpus.source={corpus}")
+        settings = (f"model.path={broken}", f"corpus.source={corpus}", "corpus.min_words=10")
         sentence = spadework("train", "quickstart", *(part for one in settings for part in ("--set", one))).sentence
         assert str(broken) in sentence
         assert part in sentence

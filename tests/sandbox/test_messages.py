@@ -81,8 +81,20 @@ def test_a_client_gets_the_limits_that_it_asks_for_within_those_of_the_server() 
     asked = Limits(step_timeout_s=0.5, memory_mb=128, isolation="best-effort")
     given_out = limits_within(hello(asked.model_dump()), Limits(isolation="best-effort"))
     assert given_out == asked
-    assert limits_within(hello(asked.model_dump()), Limits()).isolation == "strict"
-    assert limits_within(hello(Limits().model_dump()), Limits(isolation="best-effort")).isolation == "strict"
+
+
+@pytest.mark.parametrize(
+    ("asked", "allowed", "required"),
+    [
+        ("best-effort", "strict", {"seccomp"}),
+        ("strict", "best-effort", {"seccomp"}),
+        (("landlock",), "strict", {"landlock", "seccomp"}),
+        (("landlock",), ("empty-root",), {"landlock", "empty-root"}),
+    ],
+)
+def test_the_layers_that_either_side_requires_are_required(asked: object, allowed: object, required: set[str]) -> None:
+    client, server = (Limits.model_validate({"isolation": value}) for value in (asked, allowed))
+    assert limits_within(hello(client.model_dump(mode="json")), server).required_layers() == required
 
 
 @pytest.mark.parametrize("name", [name for name in Limits.model_fields if name != "isolation"])

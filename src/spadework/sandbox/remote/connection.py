@@ -95,7 +95,7 @@ class Connection(Link):
                 )
             self._awaited = self._loop.create_future()
             nonce = secrets.token_hex(16)
-            asked = limits.model_dump(include=set(Limits.model_fields))
+            asked = limits.model_dump(mode="json", include=set(Limits.model_fields))
             said = proof(token, "client", server_nonce, nonce)
             self.send(messages.encode(messages.VERSION, nonce, said, asked, hash_seed))
             reply = messages.reply_of(await self._next(WELCOME_TIMEOUT_S))

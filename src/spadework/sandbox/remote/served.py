@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import secrets
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
@@ -275,7 +274,9 @@ def limits_within(hello: Hello, allowed: Limits) -> Limits:
     The isolation has every layer that either side requires.
     """
     try:
-        asked = Limits.model_validate_json(json.dumps(hello.limits), strict=True)
+        # A message has lists of texts where limits have tuples of names, which only the strict reading refuses.
+        isolation = Limits.model_validate({"isolation": hello.limits.get("isolation", "strict")}).isolation
+        asked = Limits.model_validate({**hello.limits, "isolation": "strict"}, strict=True)
     except ValidationError as error:
         key = ".".join(str(part) for part in error.errors()[0]["loc"])[:60]
         raise Refused(f"the limit {key!r} is not one that this server knows; install the same spadework") from None
@@ -286,7 +287,7 @@ def limits_within(hello: Hello, allowed: Limits) -> Limits:
                 f"sandbox.{name} is {value:g} and this server allows {most:g}; lower it, or start the server with "
                 f"--set sandbox.{name}={value:g}"
             )
-    required = asked.required_layers() | allowed.required_layers()
+    required = asked.model_copy(update={"isolation": isolation}).required_layers() | allowed.required_layers()
     return asked.model_copy(update={"isolation": tuple(sorted(required)) or "best-effort"})
 
 
