@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from spadework.sandbox.address import Address
 
 EXAMPLES = (
-    "Examples: spadework sandbox serve --unix /tmp/sandbox.sock | "
+    "Examples: spadework sandbox serve --unix sandbox.sock | "
     "spadework sandbox serve --host 10.0.0.7 --set sandbox.memory_mb=1024"
 )
 DEFAULT_HOST = "127.0.0.1"

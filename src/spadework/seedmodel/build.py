@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -131,9 +130,12 @@ def main() -> None:
     parser.add_argument("--designs", type=int, default=Recipe.designs)
     parser.add_argument("--played", type=int, default=Recipe.played)
     arguments = parser.parse_args()
-    recipe = Recipe(designs=arguments.designs, played=arguments.played, steps=arguments.steps)
-    if arguments.start is not None:
-        recipe = replace(recipe, lists_share=0.0)  # it can copy
+    recipe = Recipe(
+        designs=arguments.designs,
+        played=arguments.played,
+        steps=arguments.steps,
+        lists_share=Recipe.lists_share if arguments.start is None else 0.0,  # a model built before can copy
+    )
     build(arguments.out, recipe, arguments.seed, arguments.start)
 
 

@@ -275,7 +275,7 @@ def limits_within(hello: Hello, allowed: Limits) -> Limits:
     """
     try:
         # A message has lists of texts where limits have tuples of names, which only the strict reading refuses.
-        isolation = Limits.model_validate({"isolation": hello.limits.get("isolation", "strict")}).isolation
+        required = Limits.model_validate({"isolation": hello.limits.get("isolation", "strict")}).required_layers()
         asked = Limits.model_validate({**hello.limits, "isolation": "strict"}, strict=True)
     except ValidationError as error:
         key = ".".join(str(part) for part in error.errors()[0]["loc"])[:60]
@@ -287,7 +287,7 @@ def limits_within(hello: Hello, allowed: Limits) -> Limits:
                 f"sandbox.{name} is {value:g} and this server allows {most:g}; lower it, or start the server with "
                 f"--set sandbox.{name}={value:g}"
             )
-    required = asked.model_copy(update={"isolation": isolation}).required_layers() | allowed.required_layers()
+    required |= allowed.required_layers()
     return asked.model_copy(update={"isolation": tuple(sorted(required)) or "best-effort"})
 
 
