@@ -151,7 +151,7 @@ class SelfPlay:
         self.schedule = Schedule.of(self.config)
         self.checkpoint_s: float | None = None
         self.novelty = PoolNovelty(self.pool)
-        prompts = prompt_style(self.config.model.prompts)
+        prompts = prompt_style(self.config.model.prompts, self.rendering.encode)
         context, seed = self.config.model.max_context_tokens, self.config.seed
         self.author = Author(self.rendering, prompts, self.config.designer, context, seed)
         self.player = Player(self.rendering, prompts, self.config.agent, context, seed)

@@ -16,10 +16,10 @@ from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 
 from spadework.config import CorpusConfig
 from spadework.curriculum.corpus import Corpus, open_corpus
-from spadework.curriculum.documents import Document
+from spadework.roles.prompts.seed import SeedPrompts
 from spadework.roles.rendering import Rendering, Tokenizer, open_rendering
 from spadework.seeding import generator
-from spadework.seedmodel.examples import Conversation, Designed, design, excerpts, exchanged, hint_conversation, plays
+from spadework.seedmodel.examples import Conversation, design, hint_conversation, plays, vocabulary
 from spadework.seedmodel.families import TRAINED
 from spadework.seedmodel.supervision import Recipe, Rendered, new_model, supervise
 from spadework.seedmodel.tokenizer import train_tokenizer
@@ -34,7 +34,6 @@ CORPUS = (
 )
 """Documents of the supervised start. Presets and evaluation use others."""
 
-LEAST_WORDS = 5
 MAX_LENGTH = 512
 
 
@@ -43,10 +42,9 @@ def build(directory: Path, recipe: Recipe, seed: int, start: Path | None = None)
     corpus = open_corpus(CorpusConfig(source=CORPUS, min_words=40))
     tokenizer = _tokenizer(corpus, seed) if start is None else PreTrainedTokenizerFast.from_pretrained(start)
     rendering = open_rendering(cast(Tokenizer, tokenizer), directory, thinking=False)
-    found = excerpts(corpus, cast(Tokenizer, tokenizer), LEAST_WORDS)
-    words = sorted({word for _, taken in found for word in taken})
-    print(f"{len(tokenizer)} tokens; {len(found)} of {len(corpus)} documents have words enough", flush=True)
-    sequences = _sequences(found, words, tokenizer, rendering, recipe, seed)
+    words = vocabulary(corpus, rendering.encode)
+    print(f"{len(tokenizer)} tokens, of which {len(words)} are words of {len(corpus)} documents", flush=True)
+    sequences = _sequences(words, rendering, recipe, seed)
     model = new_model(tokenizer, recipe, seed) if start is None else Qwen3ForCausalLM.from_pretrained(start)
     supervise(model.train(), sequences, _ids(words, rendering), recipe, seed)
     model.save_pretrained(directory)
@@ -69,25 +67,13 @@ def _tokenizer(corpus: Corpus, seed: int) -> PreTrainedTokenizerFast:
     return train_tokenizer([*documents, *spoken, *skills])
 
 
-def _sequences(
-    found: Sequence[tuple[Document, list[str]]],
-    words: Sequence[str],
-    tokenizer: PreTrainedTokenizerFast,
-    rendering: Rendering,
-    recipe: Recipe,
-    seed: int,
-) -> list[Rendered]:
-    reserved = reserved_words()
-    designed: list[Designed] = []
-    for number in range(recipe.designs):
-        rng = generator(seed, "seed-model-design", number)
-        document, own = found[int(rng.integers(len(found)))]
-        made = design(*exchanged(document, own, words, reserved, cast(Tokenizer, tokenizer), rng), rng)
-        if made is not None:
-            designed.append(made)
-    played = asyncio.run(plays([made.written for made in designed[: recipe.played]], seed))
+def _sequences(words: Sequence[str], rendering: Rendering, recipe: Recipe, seed: int) -> list[Rendered]:
+    prompts = SeedPrompts(rendering.encode)
+    draws = (generator(seed, "seed-model-design", number) for number in range(recipe.designs))
+    designed = [made for rng in draws if (made := design(words, prompts, rng)) is not None]
+    played = asyncio.run(plays([made.written for made in designed[: recipe.played]], prompts, seed))
     conversations: list[Conversation] = [made.conversation for made in designed]
-    conversations += [hint_conversation(made.written) for made in designed[: recipe.designs // 5]]
+    conversations += [hint_conversation(made.written, prompts) for made in designed[: recipe.designs // 5]]
     conversations += played
     sequences = [as_sequence(conversation, rendering) for conversation in conversations]
     kept = [sequence for sequence in sequences if len(sequence.ids_T) <= MAX_LENGTH]

@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from spadework.curriculum.corpus import Corpus, truncate
+from spadework.curriculum.corpus import Corpus
 from spadework.curriculum.documents import Document
 from spadework.curriculum.memory import Example, Memory
 from spadework.curriculum.zones import Zone
 from spadework.roles.messages import Message
-from spadework.roles.prompts import seed as prompts
-from spadework.roles.rendering import Tokenizer
+from spadework.roles.prompts.seed import SeedPrompts
 from spadework.sandbox import Program, Sandbox
 from spadework.seeding import generator
 from spadework.seedmodel.families import TRAINED
 from spadework.seedmodel.grammar import Family, Written, words_needed, write_program
 from spadework.seedmodel.players import choose
-from spadework.seedmodel.wording import copyable_words, reserved_words
+from spadework.seedmodel.wording import MOST_KEYWORDS, Encode, keywords, reserved_words
 
-DOCUMENT_TOKENS = 128
+LEAST_KEYWORDS = 5
 COMPOSED = 0.15
 """Share of programs with two stages."""
 PLAIN_SKILL = 0.45
-HINTED_SKILL = 0.8
+HINTED_SKILL = 0.95
 REMEMBERED = 0.5
 """Share of designs that are shown a memory."""
 FOLLOWED = 0.6
@@ -44,91 +42,86 @@ class Designed:
     conversation: Conversation
 
 
-def excerpts(corpus: Corpus, tokenizer: Tokenizer, least_words: int) -> list[tuple[Document, list[str]]]:
-    """Every document as the designer sees it, with the words that a program may take from it."""
+def vocabulary(corpus: Corpus, encode: Encode) -> list[str]:
+    """The keywords of all documents: the words that programs may take."""
     reserved = reserved_words()
-    found: list[tuple[Document, list[str]]] = []
-    for index in range(len(corpus)):
-        document = corpus.document(index)
-        text, _ = truncate(document.text, DOCUMENT_TOKENS, tokenizer)
-        words = copyable_words(text, reserved, tokenizer)
-        if len(words) >= least_words:
-            found.append((Document(document.id, document.title, text), words))
-    return found
+    texts = (corpus.document(index).text for index in range(len(corpus)))
+    return sorted({word for text in texts for word in keywords(text, reserved, encode)})
 
 
-def exchanged(
-    document: Document,
-    own: Sequence[str],
-    words: Sequence[str],
-    reserved: frozenset[str],
-    tokenizer: Tokenizer,
-    rng: np.random.Generator,
-) -> tuple[Document, list[str]]:
-    """``document`` with other words in the place of its ``own``, and those.
+def design(words: Sequence[str], prompts: SeedPrompts, rng: np.random.Generator) -> Designed | None:
+    """One program grounded in a document of any keywords out of ``words``, or None if they are too few for it.
 
     A model that sees the same documents again learns them by heart, and never learns to copy from one that is new.
     """
-    others = dict(zip(own, (words[index] for index in rng.permutation(len(words))), strict=False))
-    text = re.sub(r"[a-z]+", lambda found: others.get(found[0], found[0]), document.text)
-    return Document(document.id, document.title, text), copyable_words(text, reserved, tokenizer)
-
-
-def design(document: Document, words: Sequence[str], rng: np.random.Generator) -> Designed | None:
-    """One program grounded in ``document``, or None if it has too few words for it."""
-    skill = TRAINED[int(rng.integers(len(TRAINED)))].skill
+    count = int(rng.integers(LEAST_KEYWORDS, MOST_KEYWORDS + 1))
+    shown = [words[index] for index in rng.choice(len(words), count, replace=False)]
+    skill = _any_of(TRAINED, rng).skill
     own = [family for family in TRAINED if family.skill == skill]
-    first = own[int(rng.integers(len(own)))]
-    memory = Memory()
-    if rng.random() < REMEMBERED:
-        others = [family for family in own if family is not first]
-        shown = [first] if rng.random() < FOLLOWED else [TRAINED[int(rng.integers(len(TRAINED)))]]
-        shown += [TRAINED[int(rng.integers(len(TRAINED)))]] if rng.random() < 0.5 else []
-        avoided = others if others and rng.random() < 0.5 else []
-        memory = Memory(_remembered(shown), _remembered(avoided[:1]))
-    families = (first,) if rng.random() >= COMPOSED else (first, TRAINED[int(rng.integers(len(TRAINED)))])
+    first = _any_of(own, rng)
+    memory = _memory(first, own, rng) if rng.random() < REMEMBERED else Memory()
+    families = (first,) if rng.random() >= COMPOSED else (first, _any_of(TRAINED, rng))
     dials = [family.dials(rng) for family in families]
     needed = words_needed(dials)
-    if needed > len(words):
+    if needed > count:
         return None
-    # Words that follow each other in the document: copying on is easier to learn than picking anywhere.
-    start = int(rng.integers(len(words) - needed + 1))
-    written = write_program(families, dials, words[start : start + needed], _hints(families))
-    prompt = prompts.designer_messages(skill, document, memory, "medium")
+    # Words that follow each other in the prompt: copying on is easier to learn than picking anywhere.
+    start = int(rng.integers(count - needed + 1))
+    written = write_program(families, dials, shown[start : start + needed], _hints(families))
+    prompt = prompts.designer_messages(skill, Document("", "", " ".join(shown)), memory, "medium")
     return Designed(written, (*prompt, Message("assistant", f"```python\n{written.source}```")))
 
 
-def hint_conversation(written: Written) -> Conversation:
+def _memory(first: Family, own: Sequence[Family], rng: np.random.Generator) -> Memory:
+    """To vary: mostly the family that follows, sometimes one more; to avoid: sometimes another of its skill."""
+    varied = [first if rng.random() < FOLLOWED else _any_of(TRAINED, rng)]
+    varied += [_any_of(TRAINED, rng)] if rng.random() < 0.5 else []
+    others = [family for family in own if family is not first]
+    avoided = others[:1] if rng.random() < 0.5 else []
+    return Memory(_remembered(varied), _remembered(avoided))
+
+
+def _any_of(families: Sequence[Family], rng: np.random.Generator) -> Family:
+    return families[int(rng.integers(len(families)))]
+
+
+def hint_conversation(written: Written, prompts: SeedPrompts) -> Conversation:
     return (*prompts.hint_messages(written.source), Message("assistant", written.hint))
 
 
-async def plays(written: Sequence[Written], run_seed: int) -> list[Conversation]:
+async def plays(written: Sequence[Written], prompts: SeedPrompts, run_seed: int) -> list[Conversation]:
     """A mediocre player's episodes of every program, in both arms."""
     async with Sandbox() as sandbox:
         conversations: list[Conversation] = []
         for start in range(0, len(written), 32):
             batch = enumerate(written[start : start + 32], start)
-            rows = await asyncio.gather(*(_plays(sandbox, program, number, run_seed) for number, program in batch))
+            rows = await asyncio.gather(
+                *(_plays(sandbox, program, prompts, number, run_seed) for number, program in batch)
+            )
             conversations += [conversation for row in rows for conversation in row]
     return conversations
 
 
-async def _plays(sandbox: Sandbox, written: Written, number: int, run_seed: int) -> list[Conversation]:
+async def _plays(
+    sandbox: Sandbox, written: Written, prompts: SeedPrompts, number: int, run_seed: int
+) -> list[Conversation]:
     program = await sandbox.open(written.source)
+    draws = [generator(run_seed, "seed-model-play", number, index) for index in range(PLAYS)]
     try:
-        return [await _play(program, written, number, run_seed, index) for index in range(PLAYS)]
+        return [await _play(program, written, prompts, rng, bool(index % 2)) for index, rng in enumerate(draws)]
     finally:
         await program.close()
 
 
-async def _play(program: Program, written: Written, number: int, run_seed: int, index: int) -> Conversation:
-    rng = generator(run_seed, "seed-model-play", number, index)
-    hint = written.hint if index % 2 else None
+async def _play(
+    program: Program, written: Written, prompts: SeedPrompts, rng: np.random.Generator, hinted: bool
+) -> Conversation:
+    hint = written.hint if hinted else None
     play, observation = await program.reset(int(rng.integers(2**31)))
     observations, actions = [observation], list[str]()
     messages = prompts.agent_messages(observation, hint, "boxed")
     while True:
-        action = choose(observations, actions, PLAIN_SKILL if hint is None else HINTED_SKILL, rng)
+        action = choose(observations, actions, HINTED_SKILL if hinted else PLAIN_SKILL, rng)
         messages.append(Message("assistant", f"\\boxed{{{action}}}"))
         transition = await play.step(action)
         if transition.terminated or transition.truncated:

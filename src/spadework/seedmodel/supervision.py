@@ -35,9 +35,9 @@ WORDS_UNTIL = 0.75
 class Recipe:
     """Sizes of the supervised start. ``batch_tokens`` counts padded tokens."""
 
-    designs: int = 16_000
-    played: int = 6_000
-    steps: int = 3_600
+    designs: int = 30_000
+    played: int = 20_000
+    steps: int = 9_000
     batch_tokens: int = 3_072
     lists_share: float = 1.0
     """Of the batches, at the start; falls to nothing at ``LISTS_UNTIL``."""

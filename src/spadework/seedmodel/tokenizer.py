@@ -29,8 +29,8 @@ SPECIAL = (
 STAGES = tuple(text for name in STAGE_NAMES for text in (f"\n\n\nclass {name}:", f"{name}(rng)"))
 NAMES = tuple(class_name(family.name) for family in TRAINED)
 FRAME = ("user\n", "assistant\n", "```python\n", "```", "\\boxed{", "\nHINT:", "hint:\n", "\nvary:", "\navoid:")
-VOCABULARY = 2200
-"""Small on purpose: the four hundred commonest words of documents become one token each, and those can be copied."""
+VOCABULARY = 2800
+"""The commonest words of documents become one token each, and those can be copied."""
 SHORTEST_LINE = 4
 
 CHAT_TEMPLATE = (

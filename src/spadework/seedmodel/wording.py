@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Callable, Sequence
 
-from spadework.roles.rendering import Tokenizer
 from spadework.seedmodel.families import ALL
+
+Encode = Callable[[str], Sequence[int]]
+MOST_KEYWORDS = 20
 
 _WORD = re.compile(r"[a-z]{4,11}")
 _SPOKEN = re.compile(r"[A-Za-z]+")
@@ -36,8 +40,7 @@ def usable_words(text: str, reserved: frozenset[str]) -> list[str]:
     return list(dict.fromkeys(word for word in words if _WORD.fullmatch(word) and word not in reserved))
 
 
-def copyable_words(text: str, reserved: frozenset[str], tokenizer: Tokenizer) -> list[str]:
-    """The usable words that stand in ``text`` as one token: copying them is copying tokens, the easiest to learn."""
-    there = set(tokenizer.encode(text, add_special_tokens=False))
-    ids = {word: tokenizer.encode(f" {word}", add_special_tokens=False) for word in usable_words(text, reserved)}
-    return [word for word, ids_T in ids.items() if len(ids_T) == 1 and ids_T[0] in there]
+def keywords(text: str, reserved: frozenset[str], encode: Encode) -> list[str]:
+    """The first usable words of ``text`` that are one token after a space: copying a token is easiest to learn."""
+    words = (word for word in usable_words(text, reserved) if len(encode(f" {word}")) == 1)
+    return list(itertools.islice(words, MOST_KEYWORDS))

@@ -154,7 +154,7 @@ def _trial(program: Program, opened: ProgramHandle, config: GatesConfig, run_see
         program=program,
         opened=opened,
         run_seed=run_seed,
-        seeds=tuple(gate_seed(run_seed, index) for index in range(config.seeds)),
+        seeds=tuple(gate_seed(run_seed, program.id, index) for index in range(config.seeds)),
         turn_limit=declared,
         solution_limit=min(declared, max_turns),
         has_solution=opened.info.has_solution,

@@ -32,9 +32,13 @@ CONFIRMING_SEEDS = 8
 """More seeds that a suspicion is tried on before it becomes a verdict."""
 
 
-def gate_seed(run_seed: int, index: int) -> int:
-    """The ``index``-th seed that gates use, in [0, 2^31): plain 42 or 0 would meet programs made for them."""
-    return derive_seed(run_seed, "gate", index) % 2**31
+def gate_seed(run_seed: int, program_id: str, index: int) -> int:
+    """The ``index``-th seed that gates use for a program, in [0, 2^31).
+
+    Plain 42 or 0 would meet programs made for them. Were the seeds the same for all programs of a run, what is alike
+    on them by chance would be alike for every program of a kind: a run would reject the kind.
+    """
+    return derive_seed(run_seed, "gate", program_id, index) % 2**31
 
 
 @dataclass
@@ -68,7 +72,7 @@ class Trial:
     def further_seeds(self, start: int, count: int) -> tuple[int, ...]:
         """Seeds ``start`` to ``start + count`` of those behind the tested ones."""
         first = len(self.seeds) + start
-        return tuple(gate_seed(self.run_seed, index) for index in range(first, first + count))
+        return tuple(gate_seed(self.run_seed, self.program.id, index) for index in range(first, first + count))
 
     async def play(self, plays: Sequence[SeededAgent]) -> list[Transcript]:
         """Plays of (seed, agent) pairs, at once, in order."""

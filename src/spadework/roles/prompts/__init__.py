@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from spadework.environment.actions import ActionFormat
@@ -15,7 +16,7 @@ Difficulty = Literal["easy", "medium", "hard"]
 
 
 class PromptStyle(Protocol):
-    """The messages of both roles. A module with these functions is a style."""
+    """The messages of both roles. A module with these functions is a style, or an object with these methods."""
 
     def designer_messages(
         self, skill: str, document: Document, memory: Memory, difficulty: Difficulty
@@ -40,13 +41,14 @@ class PromptStyle(Protocol):
         ...
 
 
-def prompt_style(name: Literal["full", "seed"]) -> PromptStyle:
+def prompt_style(name: Literal["full", "seed"], encode: Callable[[str], Sequence[int]]) -> PromptStyle:
+    """``encode`` gives the ids of a text: the short form shows such words of a document as are one token."""
     match name:
         case "full":
             from spadework.roles.prompts import full
 
             return full
         case "seed":
-            from spadework.roles.prompts import seed
+            from spadework.roles.prompts.seed import SeedPrompts
 
-            return seed
+            return SeedPrompts(encode)

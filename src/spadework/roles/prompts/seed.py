@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from spadework.environment.actions import ActionFormat
 from spadework.roles.messages import Message
+from spadework.seedmodel.wording import Encode, keywords, reserved_words
 
 if TYPE_CHECKING:
     from spadework.curriculum.documents import Document
@@ -13,25 +14,31 @@ if TYPE_CHECKING:
     from spadework.roles.prompts import Difficulty
 
 
-def designer_messages(skill: str, document: Document, memory: Memory, difficulty: Difficulty) -> list[Message]:
-    """Skill, document, and the hints of remembered environments: a hint says in one sentence what a game is about."""
-    lines = [f"design {difficulty}: {skill}", document.text]
-    lines += [f"vary: {example.hint}" for example in memory.positives]
-    lines += [f"avoid: {example.hint}" for example in memory.negatives]
-    return [Message("user", "\n".join(lines))]
+class SeedPrompts:
+    """A model of so few parameters can copy the words of a document, not read it: it is shown its keywords."""
 
+    def __init__(self, encode: Encode) -> None:
+        self._encode = encode
+        self._reserved = reserved_words()
 
-def repair_messages(gate: str, reason: str) -> list[Message]:
-    return [Message("user", f"repair {gate}: {reason}")]
+    def designer_messages(
+        self, skill: str, document: Document, memory: Memory, difficulty: Difficulty
+    ) -> list[Message]:
+        """Skill, keywords, and the hints of remembered environments: a hint says in one sentence how to play."""
+        words = keywords(document.text, self._reserved, self._encode)
+        lines = [f"design {difficulty}: {skill}", "".join(f" {word}" for word in words)]
+        lines += [f"vary: {example.hint}" for example in memory.positives]
+        lines += [f"avoid: {example.hint}" for example in memory.negatives]
+        return [Message("user", "\n".join(lines))]
 
+    def repair_messages(self, gate: str, reason: str) -> list[Message]:
+        return [Message("user", f"repair {gate}: {reason}")]
 
-def hint_messages(source: str) -> list[Message]:
-    return [Message("user", f"hint:\n{source}")]
+    def hint_messages(self, source: str) -> list[Message]:
+        return [Message("user", f"hint:\n{source}")]
 
+    def agent_messages(self, observation: str, hint: str | None, action_format: ActionFormat) -> list[Message]:
+        return [Message("user", observation if hint is None else f"{observation}\nHINT: {hint}")]
 
-def agent_messages(observation: str, hint: str | None, action_format: ActionFormat) -> list[Message]:
-    return [Message("user", observation if hint is None else f"{observation}\nHINT: {hint}")]
-
-
-def observation_message(observation: str) -> Message:
-    return Message("user", observation)
+    def observation_message(self, observation: str) -> Message:
+        return Message("user", observation)

@@ -62,8 +62,8 @@ def _reach_expert(opening: re.Match[str], history: History) -> str:
 
 
 def _reach_dials(rng: np.random.Generator) -> Dials:
-    larges = ("3, 4", "3, 4, 5", "4, 5, 6")[int(rng.integers(3))]
-    return Dials(3, 6 + int(larges[-1] == "6"), {"larges": larges})
+    larges = ("3, 4, 5", "3, 4, 6", "4, 5, 6")[int(rng.integers(3))]
+    return Dials(3, 2 + int(larges[-1]), {"larges": larges})
 
 
 REACH = Family(
@@ -74,7 +74,7 @@ class {{stage}}:
     def __init__(self, rng):
         self.level = rng.randint(0, 2)
         self.large = rng.choice([{{larges}}])
-        self.gap = self.large * rng.randint(1, 2) + rng.randint(1, self.large - 1)
+        self.gap = self.large * rng.randint(2, 3) + rng.randint(1, self.large - 1)
         self.goal = self.level + self.gap
         thing = rng.choice("{{words}}".split())
         self.text = f"The{{theme}} {thing} at {self.level}. Reach {self.goal}: add 1 or add {self.large}."
