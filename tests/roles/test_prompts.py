@@ -138,8 +138,19 @@ def test_a_repair_names_the_gate_and_its_reason() -> None:
     assert "`solvable`: solution() loses on {seed} 3" in message.content
 
 
+def two_tokens_if_v(text: str) -> list[int]:
+    return [0] * (1 + text.count("v"))
+
+
 def test_the_full_style_is_the_full_module() -> None:
-    assert prompt_style("full") is full
+    assert prompt_style("full", two_tokens_if_v) is full
+
+
+def test_the_short_form_shows_the_words_of_a_document_that_are_one_token() -> None:
+    text = "The Lantern is above a river: the lantern (of copper) and `brass` hang.on iron."
+    style = prompt_style("seed", two_tokens_if_v)
+    (message,) = style.designer_messages("optimization", Document("d", "D", text), Memory(), "medium")
+    assert message.content == "design medium: optimization\n lantern copper iron"
 
 
 @pytest.mark.parametrize(
