@@ -19,6 +19,7 @@ from spadework.seeding import generator
 Agent = Callable[[Sequence[int], int], Awaitable[list[Transcript]]]
 """Plays of a scripted agent on the given seeds, so many on each if it draws at random."""
 
+ECHOERS = ("repeats the observation", "repeats the last line of the observation")
 BORROWERS = ("repeats what wins on another seed", "plays the solution of another seed")
 PATTERNS = (".*", "*")
 DIGITS = "1234567890"
@@ -32,8 +33,7 @@ async def cheaters(trial: Trial) -> dict[str, Agent]:
     agents: dict[str, Agent] = {
         "says nothing": said(trial, repeated(("",))),
         "always says 1": said(trial, repeated(("1",))),
-        "repeats the observation": said(trial, echo_observation),
-        "repeats the last line of the observation": said(trial, echo_last_line),
+        **dict(zip(ECHOERS, (said(trial, echo_observation), said(trial, echo_last_line)), strict=True)),
         "acts at random": trial.random_plays,
     }
     if not await trial.knows_solutions(trial.seeds):

@@ -85,14 +85,15 @@ async def _compare_with_twin(trial: Trial, originals: list[Transcript], twin: Op
     except PlayFault as fault:
         raise GateFailed(f"an episode that ran before fails in another process: {fault.reason}") from fault
     for original, repeat in zip(originals, reversed(repeats), strict=True):
-        if difference := _first_difference(original, repeat):
+        if difference := first_difference(original, repeat):
             raise GateFailed(
                 f"the same seed and actions give different episodes in two processes: seed {original.seed}, "
                 f"{difference}; draw everything from random.Random(seed), not from clocks, hashes or global state"
             )
 
 
-def _first_difference(original: Transcript, repeat: Transcript) -> str:
+def first_difference(original: Transcript, repeat: Transcript) -> str:
+    """Where two plays part, in words; empty if they are equal."""
     if original.first_observation != repeat.first_observation:
         return f"the first observation {_apart(original.first_observation, repeat.first_observation)}"
     for turn, (left, right) in enumerate(zip(original.steps, repeat.steps, strict=False), 1):

@@ -114,6 +114,11 @@ def echo_last_line(transcript: Transcript) -> str:
     return lines[-1].strip() if lines else ""
 
 
+def commands(text: str) -> tuple[str, ...]:
+    """What ``text`` quotes, and what it writes as a command with a slot."""
+    return _offers(text).commands
+
+
 class _Offers:
     """What a text gives a random agent to choose from."""
 
