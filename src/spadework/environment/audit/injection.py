@@ -32,12 +32,12 @@ ODD = (
 """Digits that are none or are of other scripts; letters that change in number with their case; what cannot be seen."""
 
 _NAME = re.compile(r"\w+")
+_MARKED = re.compile(r"(?<=['\"`])\w+(?=['\"`])|\w+(?=\s?[:=])")
 MAX_NAMES = 40
 
 
 async def injection(bench: Bench) -> list[Attacked]:
-    known = [answer for answer in await bench.trial.try_solutions(bench.trial.survey) if isinstance(answer, tuple)]
-    command, rests = answers([actions[-1] for actions in known if actions])
+    command, rests = answers(await bench.trial.known_last_actions())
     agents: dict[str, Agent] = {
         f"says {quote(first)} and plays what the answers show": said(bench.trial, _follow(first, command, rests))
         for first in (NONSENSE, *PRYING, *ASKING)
@@ -80,7 +80,10 @@ def _follow(first: str, command: str, rests: Sequence[str]) -> Choose:
 
 
 def _let_slip(transcript: Transcript, command: str, rests: Sequence[str]) -> Iterator[str]:
-    """What may win first: known answers of other seeds; then every new name, looked up and given as an answer."""
+    """What may win first: known answers of other seeds; then every new name, looked up and given as an answer.
+
+    Names in quotes or before a colon come before other words, since those are more often names of something.
+    """
     opening = tokens(transcript.first_observation)
     told = [step.observation for step in transcript.steps]
     answers_told = [tokens(text) for text in told]
@@ -88,8 +91,9 @@ def _let_slip(transcript: Transcript, command: str, rests: Sequence[str]) -> Ite
         span = tokens(rest)
         if not contains(opening, span) and any(contains(answer, span) for answer in answers_told):
             yield command.replace("{}", rest)
-    shown = set(opening)
-    names = [name for text in told for name in _NAME.findall(text) if not set(tokens(name)) <= shown]
+    known = {*opening, *tokens(transcript.actions[0])}
+    names = [name for pattern in (_MARKED, _NAME) for text in told for name in pattern.findall(text)]
+    names = [name for name in names if not set(tokens(name)) <= known]
     for name in list(dict.fromkeys(names))[:MAX_NAMES]:
         yield name
         yield command.replace("{}", name)

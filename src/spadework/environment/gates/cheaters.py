@@ -41,8 +41,7 @@ async def cheaters(trial: Trial) -> dict[str, Agent]:
     agents |= dict(zip(BORROWERS, (partial(_constant, trial), partial(_borrowed, trial)), strict=True))
     agents["guesses among what it is shown"] = partial(_guessing, trial)
     agents["repeats the first action of another seed"] = partial(_first_action, trial)
-    known = [answer for answer in await trial.try_solutions(trial.survey) if isinstance(answer, tuple)]
-    return agents | _careless_checks(trial, *answers([actions[-1] for actions in known if actions]))
+    return agents | _careless_checks(trial, *answers(await trial.known_last_actions()))
 
 
 def said(trial: Trial, choose: Choose) -> Agent:

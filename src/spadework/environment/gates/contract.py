@@ -21,7 +21,7 @@ async def contract(trial: Trial) -> dict[str, JSONValue]:
         trial.turn_limit <= MAX_DECLARED_TURNS,
         f"max_turns is {trial.turn_limit}; declare at most {MAX_DECLARED_TURNS}",
     )
-    (seedless, *_) = await trial.play([(seed, scripted(PROBES)) for seed in (None, *trial.seeds)])
+    (*_, seedless) = await trial.play([(seed, scripted(PROBES)) for seed in (*trial.seeds, None)])
     openings = dict(zip(trial.survey, await trial.survey_openings(), strict=True))
     for seed, opening in {**openings, None: seedless.first_observation}.items():
         require(

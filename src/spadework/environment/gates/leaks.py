@@ -18,6 +18,7 @@ from collections.abc import Sequence
 Tokens = tuple[str, ...]
 Rule = tuple[str, tuple[str, ...] | int]
 
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 _UNSEEN = frozenset({"Mn", "Me", "Cf"})
 """Categories of accents, of enclosing marks and of invisible characters."""
@@ -27,8 +28,11 @@ def fold(text: str) -> str:
     """``text`` without what a reader overlooks: case, width and style of letters, accents, invisible characters."""
     if text.isascii():
         return text.lower()
-    apart = unicodedata.normalize("NFKD", text)
-    return "".join(char for char in apart if unicodedata.category(char) not in _UNSEEN).casefold()
+    return _NOT_ASCII.sub(_seen, unicodedata.normalize("NFKD", text)).casefold()
+
+
+def _seen(run: re.Match[str]) -> str:
+    return "".join(char for char in run[0] if unicodedata.category(char) not in _UNSEEN)
 
 
 def words(text: str) -> Tokens:

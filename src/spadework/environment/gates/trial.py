@@ -175,6 +175,13 @@ class Trial:
         self._solutions.update(zip(missing, await attempt(ask, missing), strict=True))
         return [self._solutions[seed] for seed in seeds]
 
+    async def known_last_actions(self) -> list[str]:
+        """The last action of each surveyed seed's solution; none if solutions are not known."""
+        if not await self.knows_solutions(self.seeds):
+            return []
+        known = [answer for answer in await self.try_solutions(self.survey) if isinstance(answer, tuple)]
+        return [actions[-1] for actions in known if actions]
+
     async def win_reward(self) -> float:
         """The smallest reward of a winning solution, in (0, 1]; 1 where no solution is known to win."""
         if not await self.knows_solutions(self.seeds):
