@@ -71,13 +71,14 @@ def _careless_checks(trial: Trial, command: str, rests: Sequence[str]) -> dict[s
     if not rests:
         return {}
     everything = " ".join(rests)[:MAX_ANSWERS_CHARS]
-    characters = DIGITS if all(rest[:1].isdecimal() for rest in rests) else LETTERS
     forms = {
         "leaves the answer out": [""],
         "gives all answers at once": [everything],
         **{f"gives {pattern} as the answer": [pattern] for pattern in PATTERNS},
-        "gives single characters as answers": [*characters],
     }
+    if all(len(rest) > 1 for rest in rests):
+        characters = DIGITS if all(rest[0].isdecimal() for rest in rests) else LETTERS
+        forms["gives single characters as answers"] = [*characters]
     return {
         name: said(trial, repeated([command.replace("{}", form).strip() for form in tried]))
         for name, tried in forms.items()

@@ -22,8 +22,8 @@ async def contract(trial: Trial) -> dict[str, JSONValue]:
         f"max_turns is {trial.turn_limit}; declare at most {MAX_DECLARED_TURNS}",
     )
     (*_, seedless) = await trial.play([(seed, scripted(PROBES)) for seed in (*trial.seeds, None)])
-    openings = dict(zip(trial.survey, await trial.survey_openings(), strict=True))
-    for seed, opening in {**openings, None: seedless.first_observation}.items():
+    openings: list[tuple[int | None, str]] = [*zip(trial.survey, await trial.survey_openings(), strict=True)]
+    for seed, opening in [*openings, (None, seedless.first_observation)]:
         require(
             bool(opening.strip()),
             f"`reset` returned an empty observation on seed {seed}; it must tell the player what to do",

@@ -98,10 +98,10 @@ def _count_pairs(text: Tokens, pair: Tokens) -> int:
     return sum(1 for i in range(len(text) - 1) if text[i : i + 2] == pair)
 
 
-def common_start(words: Sequence[Tokens]) -> int:
-    """Length of the common start."""
+def common_start(texts: Sequence[Sequence[str]]) -> int:
+    """How many words all of ``texts`` begin with alike."""
     count = 0
-    for column in zip(*words, strict=False):
+    for column in zip(*texts, strict=False):
         if len(set(column)) > 1:
             break
         count += 1
