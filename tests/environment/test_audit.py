@@ -45,7 +45,7 @@ class CountEnv:
 
 
 def audit(
-    *sources: str, logs: Sequence[ActionLog] = (), max_reply_tokens: int = 2000, seeds: int = 4
+    *sources: str, logs: Sequence[ActionLog] = (), max_reply_tokens: int = 500, seeds: int = 4
 ) -> list[AuditReport]:
     async def run() -> list[AuditReport]:
         async with Sandbox(Limits(step_timeout_s=0.5)) as sandbox:
@@ -120,7 +120,7 @@ def test_digits_that_are_none_and_numbers_too_long_are_found_where_a_check_forge
         DIGITS.replace("CHECK", check)
         for check in ("number.isdigit()", "number.isdecimal()", "number.isdecimal() and len(number) < 5")
     )
-    first, second, third = audit(loose, longer, strict)
+    first, second, third = audit(loose, longer, strict, max_reply_tokens=2000)
     assert "invalid literal for int() with base 10: '²'" in " ".join(one.reason for one in first.attacks)
     assert [one.attack for one in second.attacks if one.beaten] == ["sends actions as long as a reply can be"]
     assert third.held
