@@ -80,7 +80,7 @@ def _careless_checks(trial: Trial, command: str, rests: Sequence[str]) -> dict[s
         characters = DIGITS if all(rest[0].isdecimal() for rest in rests) else LETTERS
         forms["gives single characters as answers"] = [*characters]
     return {
-        name: said(trial, repeated([command.replace("{}", form).strip() for form in tried]))
+        name: said(trial, scripted([command.replace("{}", form).strip() for form in tried]))
         for name, tried in forms.items()
     }
 
