@@ -168,12 +168,25 @@ class GatesConfig(Section):
     max_source_chars: Positive = 60_000
     trivial_threshold: Share = 0.34
     """A scripted agent that knows nothing must earn less than this on average."""
+    instance_seeds: Annotated[int, Field(ge=2)] = 100
+    """Seeds on which the instances of a program are counted."""
+    min_instances: Annotated[int, Field(ge=2)] = 8
+    """Programs with fewer different instances on those seeds fail `determinism`."""
     random_plays: Positive = 4
     """Plays per seed of each scripted agent that draws at random."""
     similarity_threshold: Share = 0.95
     """Programs at least this similar to one of the pool are not novel."""
     require_solution: bool = True
     """Programs without `solution()` fail `solvable`."""
+
+    @model_validator(mode="after")
+    def _countable(self) -> GatesConfig:
+        if self.min_instances > self.instance_seeds:
+            raise ValueError(
+                f"gates.min_instances ({self.min_instances}) must be at most gates.instance_seeds "
+                f"({self.instance_seeds}), on which instances are counted"
+            )
+        return self
 
 
 class EvaluationConfig(Section):

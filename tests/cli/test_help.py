@@ -9,7 +9,7 @@ from importlib.metadata import version
 import pytest
 from command_line import Spadework
 
-COMMANDS = ("train", "show", "report", "eval", "check", "play", "presets", "corpus", "doctor", "sandbox")
+COMMANDS = ("train", "show", "report", "eval", "check", "audit", "play", "presets", "corpus", "doctor", "sandbox")
 
 
 def test_the_help_names_every_command_and_how_to_start(spadework: Spadework) -> None:

@@ -23,6 +23,9 @@ FAULTY = sorted((PROGRAMS / "faulty").glob("*.py"))
 SOUND = sorted((PROGRAMS / "sound").glob("*.py"))
 VAULT = (PROGRAMS / "sound" / "look_then_say.py").read_text()
 
+NOISY = ("clock", "counts_all_plays", "noisy_reward", "operating_system_random", "state_shared_between_plays")
+"""What these say of themselves differs from time to time."""
+
 ORDER = [
     GateName.PARSE,
     GateName.CONTRACT,
@@ -85,13 +88,15 @@ def test_sound_programs_pass_every_gate(path: Path, reports: dict[Path, GateRepo
 
 
 def test_there_are_enough_programs() -> None:
-    assert len(FAULTY) >= 40
-    assert len(SOUND) >= 10
+    assert len(FAULTY) >= 80
+    assert len(SOUND) >= 20
 
 
 def test_measures_tell_what_was_seen(reports: dict[Path, GateReport]) -> None:
     measures = reports[PROGRAMS / "sound" / "numpy_grid.py"].measures
-    assert measures["distinct_instances"] == 4
+    # A hundred draws of the largest of sixteen weights, nearly all of which lie in the upper two hundred.
+    assert isinstance(measures["distinct_instances"], int)
+    assert 40 < measures["distinct_instances"] < 100
     assert measures["solution_length"] == 5
     assert measures["longest_play"] == 12
     assert isinstance(measures["returns"], dict)
@@ -116,7 +121,7 @@ def test_adaptations_are_recorded_and_the_program_is_the_one_that_runs(reports: 
 
 
 def test_checking_at_once_or_with_another_sandbox_gives_the_same_reports(reports: dict[Path, GateReport]) -> None:
-    paths = [path for path in [*FAULTY[::4], *SOUND[::2]] if path.stem not in ("clock", "operating_system_random")]
+    paths = [path for path in [*FAULTY[::4], *SOUND[::2]] if path.stem not in NOISY]
     again = asyncio.run(check_all([path.read_text() for path in paths], 0, at_once=True))
     for path, report in zip(paths, again, strict=True):
         assert without_times(report) == without_times(reports[path]), path.stem

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from spadework.environment.gates.leaks import arguments, contains, leaks, tokens
+from spadework.environment.gates.leaks import arguments, contains, fold, leaks, tokens, words
 
 ANSWERS = [("7421",), ("55",), ("980",)]
 
@@ -49,3 +49,18 @@ def test_contains_looks_for_whole_tokens() -> None:
     assert contains(tokens("Say: Open Sesame!"), ("open", "sesame"))
     assert not contains(tokens("reopen sesame"), ("open", "sesame"))
     assert not contains(tokens("anything"), ())
+
+
+def test_what_a_reader_overlooks_does_not_hide_an_answer() -> None:
+    assert fold("Ａｍｂｅｒ") == fold("a\u200bm\u00adber") == fold("\U0001d400mber") == fold("ámbe\u0301r") == "amber"
+    assert spans_in("The code is ７４２１.", "The code is 5\u200b5.", "The code is 980.")
+
+
+def test_letters_of_another_alphabet_and_other_digits_stay_apart() -> None:
+    assert fold("аmber") != "amber"
+    assert fold("x²") == "x2"
+    assert fold("ΩΜΈΓΑ") == fold("ωμέγα")
+
+
+def test_words_are_given_as_they_are_written_but_for_case() -> None:
+    assert words("Say Café, CAFÉ or 12 - quickly!") == ("say", "café", "or", "12", "quickly")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from spadework.cli import check, corpus, doctor, evaluate, play, presets, report, sandbox, show, train
+from spadework.cli import audit, check, corpus, doctor, evaluate, play, presets, report, sandbox, show, train
 
 app = typer.Typer(
     help="Self-play for language models in environments that the model writes itself.",
@@ -42,6 +42,7 @@ app.command("show", rich_help_panel=_RUNS, epilog=show.EXAMPLES)(show.show)
 app.command("report", rich_help_panel=_RUNS, epilog=report.EXAMPLES)(report.report)
 app.command("eval", rich_help_panel=_RUNS, epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command("check", rich_help_panel=_PROGRAMS, epilog=check.EXAMPLES)(check.check)
+app.command("audit", rich_help_panel=_PROGRAMS, epilog=audit.EXAMPLES)(audit.audit)
 app.command("play", rich_help_panel=_PROGRAMS, epilog=play.EXAMPLES)(play.play)
 app.add_typer(sandbox.commands, name="sandbox", rich_help_panel=_PROGRAMS)
 app.command("presets", rich_help_panel=_SETTINGS, epilog=presets.EXAMPLES)(presets.presets)

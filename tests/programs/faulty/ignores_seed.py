@@ -1,5 +1,5 @@
 # rejected by: determinism
-# because: 12 different seeds give the same instance
+# because: 100 different seeds give the same instance
 import random
 
 WORDS = ["amber", "birch", "cedar", "delta", "ember", "fjord", "grape", "hazel", "ivory", "jewel"]

@@ -7,9 +7,11 @@ class DoorEnv:
     max_turns = 4
 
     def reset(self, seed=None):
-        self.door = random.Random(seed).choice(["left", "right"])
+        rng = random.Random(seed)
+        self.door = rng.choice(["left", "right"])
+        self.hall = rng.randint(1, 99)
         self.turns = 0
-        return "A prize is behind the left or the right door. Say `listen`, or `open DOOR` once.", {}
+        return f"Hall {self.hall}. A prize is behind the left or the right door. Say `listen`, or `open DOOR` once.", {}
 
     def step(self, action):
         self.turns += 1

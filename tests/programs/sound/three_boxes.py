@@ -1,6 +1,6 @@
 import random
 
-BOXES = ["left", "middle", "right"]
+BOXES = ["oak", "iron", "clay", "glass", "tin", "silk", "bone", "cork", "slate"]
 
 
 class CoinBoxEnv:
@@ -9,9 +9,11 @@ class CoinBoxEnv:
     max_turns = 4
 
     def reset(self, seed=None):
-        self.place = random.Random(seed).choice(BOXES)
+        rng = random.Random(seed)
+        self.boxes = rng.sample(BOXES, 3)
+        self.place = rng.choice(self.boxes)
         self.turns = 0
-        return "A coin lies in the left, middle or right box. Say `peek BOX` to look into one, `take BOX` once.", {}
+        return f"A coin lies in one box: {', '.join(self.boxes)}. Say `peek BOX` to look into one, `take BOX` once.", {}
 
     def step(self, action):
         self.turns += 1
@@ -19,9 +21,9 @@ class CoinBoxEnv:
         if verb == "take":
             return "You open it.", float(box == self.place), True, False, {}
         text = "Peek or take."
-        if verb == "peek" and box in BOXES:
+        if verb == "peek" and box in self.boxes:
             text = "It glitters." if box == self.place else "Empty."
         return text, 0.0, False, self.turns >= self.max_turns, {}
 
     def solution(self):
-        return ["peek left", "peek middle", "take " + self.place]
+        return [f"peek {box}" for box in self.boxes[:2]] + ["take " + self.place]

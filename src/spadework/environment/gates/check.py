@@ -23,7 +23,7 @@ from spadework.environment.gates.results import GateName, GateReport, GateResult
 from spadework.environment.gates.secret import secret
 from spadework.environment.gates.solvable import solvable
 from spadework.environment.gates.termination import termination
-from spadework.environment.gates.trial import Trial, gate_seed
+from spadework.environment.gates.trial import Trial
 from spadework.environment.gates.trivial import not_trivial
 from spadework.environment.program import Program, ProgramRejected, parse_program
 from spadework.sandbox import ProgramHandle, ProgramHost
@@ -53,8 +53,9 @@ async def check_program(
     solution. ``novelty`` adds the gate `novel`; callers that check programs concurrently leave it out and use
     `check_novel` in a fixed order.
 
-    `measures` of the report: `seeds`, `distinct_instances`, `returns` (mean per scripted agent, as a share of the
-    winning reward), `solution_length` (turns, the longest), `win_reward` (the smallest), `longest_play` (turns).
+    `measures` of the report: `seeds`, `distinct_instances` (on `gates.instance_seeds` seeds), `returns` (mean per
+    scripted agent, as a share of the winning reward), `solution_length` (turns, the longest), `win_reward` (the
+    smallest), `longest_play` (turns).
 
     Raises InfrastructureFault if the host fails; the same call may then succeed.
     """
@@ -76,7 +77,7 @@ async def check_program(
         failed = _faulty(GateName.CONTRACT, fault, fault.reason, time.perf_counter() - started)
         return GateReport(program, (*results, failed), adaptations)
     async with opened:
-        trial = _trial(program, opened, config, run_seed, max_turns)
+        trial = Trial.of(program, opened, config, run_seed, max_turns)
         async with _twin_opener(sandbox, program) as open_twin:
             for name, gate in _gates(trial, config, open_twin):
                 results.append(await _judged(name, gate, started))
@@ -108,7 +109,7 @@ async def check_hint(
     except EnvironmentFault as fault:
         return _faulty(GateName.HINT_SAFE, fault, fault.reason, time.perf_counter() - started)
     async with opened:
-        trial = _trial(program, opened, config, run_seed, max_turns)
+        trial = Trial.of(program, opened, config, run_seed, max_turns)
         return await _judged(GateName.HINT_SAFE, lambda: hint_safe(trial, hint), started)
 
 
@@ -117,7 +118,7 @@ def _gates(
 ) -> tuple[tuple[GateName, Callable[[], Awaitable[Details]]], ...]:
     return (
         (GateName.CONTRACT, lambda: contract(trial)),
-        (GateName.DETERMINISM, lambda: determinism(trial, open_twin)),
+        (GateName.DETERMINISM, lambda: determinism(trial, open_twin, config.min_instances)),
         (GateName.TERMINATION, lambda: termination(trial)),
         (GateName.NOT_TRIVIAL, lambda: not_trivial(trial, config.trivial_threshold, config.random_plays)),
         (GateName.SOLVABLE, lambda: solvable(trial, config.require_solution)),
@@ -146,19 +147,6 @@ def _faulty(name: GateName, fault: EnvironmentFault | PlayFault, reason: str, se
     if fault.trace:
         details["trace"] = fault.trace
     return GateResult(name, False, reason, seconds, details)
-
-
-def _trial(program: Program, opened: ProgramHandle, config: GatesConfig, run_seed: int, max_turns: int) -> Trial:
-    declared = opened.info.max_turns or max_turns
-    return Trial(
-        program=program,
-        opened=opened,
-        run_seed=run_seed,
-        seeds=tuple(gate_seed(run_seed, program.id, index) for index in range(config.seeds)),
-        turn_limit=declared,
-        solution_limit=min(declared, max_turns),
-        has_solution=opened.info.has_solution,
-    )
 
 
 @asynccontextmanager

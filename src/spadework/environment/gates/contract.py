@@ -21,10 +21,11 @@ async def contract(trial: Trial) -> dict[str, JSONValue]:
         trial.turn_limit <= MAX_DECLARED_TURNS,
         f"max_turns is {trial.turn_limit}; declare at most {MAX_DECLARED_TURNS}",
     )
-    transcripts = await trial.play([(seed, scripted(PROBES)) for seed in (*trial.seeds, None)])
-    for transcript in transcripts:
+    (*_, seedless) = await trial.play([(seed, scripted(PROBES)) for seed in (*trial.seeds, None)])
+    openings: list[tuple[int | None, str]] = [*zip(trial.survey, await trial.survey_openings(), strict=True)]
+    for seed, opening in [*openings, (None, seedless.first_observation)]:
         require(
-            bool(transcript.first_observation.strip()),
-            f"`reset` returned an empty observation on seed {transcript.seed}; it must tell the player what to do",
+            bool(opening.strip()),
+            f"`reset` returned an empty observation on seed {seed}; it must tell the player what to do",
         )
     return {"seeds": [*trial.seeds]}

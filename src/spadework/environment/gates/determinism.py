@@ -1,4 +1,4 @@
-"""`determinism`: an episode depends on its seed and actions alone, and it does depend on its seed.
+"""`determinism`: an episode depends on its seed and actions alone, and seeds give many different instances.
 
 The same plays are made again in another process, whose clocks run an hour and a bit ahead and whose `hash` of texts
 differs. Observations, rewards and ends must agree; `info` may differ, since nothing is made of it.
@@ -9,9 +9,10 @@ hashes, but not elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 
 from spadework.environment.adaptation import prepend
+from spadework.environment.gates.instances import count_instances
 from spadework.environment.gates.plays import (
     GateFailed,
     OpenProgram,
@@ -54,20 +55,23 @@ def shifted(source: str) -> str:
     return prepend(source, SHIFTED_WORLD)
 
 
-async def determinism(trial: Trial, open_twin: Callable[[], Awaitable[OpenProgram]]) -> dict[str, JSONValue]:
+async def determinism(
+    trial: Trial, open_twin: Callable[[], Awaitable[OpenProgram]], min_instances: int
+) -> dict[str, JSONValue]:
     """Raises GateFailed or PlayFault. ``open_twin`` opens `shifted(source)` in a process of its own."""
     played = await trial.try_random_plays(trial.seeds, 1)
     if await trial.knows_solutions(trial.seeds):
         played += await trial.try_solved(trial.seeds)
     originals = [play for play in played if isinstance(play, Transcript)]
     await _compare_with_twin(trial, originals, await open_twin())
-    seeds = trial.seeds
-    distinct = await _distinct_instances(trial, seeds)
-    if distinct == 1:
-        seeds = (*trial.seeds, *trial.confirming_seeds)
-        distinct = await _distinct_instances(trial, seeds)
+    distinct = await count_instances(trial, min_instances)
+    seeds = len(trial.survey)
+    require(distinct > 1, f"{seeds} different seeds give the same instance; draw the instance from random.Random(seed)")
     require(
-        distinct > 1, f"{len(seeds)} different seeds give the same instance; draw the instance from random.Random(seed)"
+        distinct >= min_instances or not await trial.knows_solutions(trial.seeds),
+        f"{seeds} different seeds give only {distinct} different instances (first observation and solution); "
+        f"have at least {min_instances}, so that remembering them does not help: draw hidden values, names, sizes or "
+        "positions from larger ranges",
     )
     return {"distinct_instances": distinct}
 
@@ -81,14 +85,15 @@ async def _compare_with_twin(trial: Trial, originals: list[Transcript], twin: Op
     except PlayFault as fault:
         raise GateFailed(f"an episode that ran before fails in another process: {fault.reason}") from fault
     for original, repeat in zip(originals, reversed(repeats), strict=True):
-        if difference := _first_difference(original, repeat):
+        if difference := first_difference(original, repeat):
             raise GateFailed(
                 f"the same seed and actions give different episodes in two processes: seed {original.seed}, "
                 f"{difference}; draw everything from random.Random(seed), not from clocks, hashes or global state"
             )
 
 
-def _first_difference(original: Transcript, repeat: Transcript) -> str:
+def first_difference(original: Transcript, repeat: Transcript) -> str:
+    """Where two plays part, in words; empty if they are equal."""
     if original.first_observation != repeat.first_observation:
         return f"the first observation {_apart(original.first_observation, repeat.first_observation)}"
     for turn, (left, right) in enumerate(zip(original.steps, repeat.steps, strict=False), 1):
@@ -104,17 +109,3 @@ def _apart(left: str, right: str) -> str:
     start = next((i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
     start = max(0, start - 20)
     return f"reads {quote(left[start:])} or {quote(right[start:])}"
-
-
-async def _distinct_instances(trial: Trial, seeds: Sequence[int]) -> int:
-    """Different first observations and, where they are known, solutions; if all agree, different answers to actions."""
-    starts = await trial.first_observations(seeds)
-    solutions = await trial.solutions(seeds) if await trial.knows_solutions(seeds) else [()] * len(starts)
-    distinct = len(set(zip(starts, solutions, strict=True)))
-    if distinct > 1:
-        return distinct
-    samples = [play for play in await trial.try_random_plays(trial.seeds, 1) if isinstance(play, Transcript)]
-    for actions in (solutions[0], *(sample.actions for sample in samples)):
-        plays = await trial.try_play([(seed, scripted(actions)) for seed in seeds])
-        distinct = max(distinct, len({play.steps for play in plays if isinstance(play, Transcript)}))
-    return distinct

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spadework.environment.gates.leaks import Tokens, arguments, contains, tokens
+from spadework.environment.gates.leaks import Tokens, arguments, contains, tokens, words
 from spadework.environment.gates.plays import Choose, GateFailed, Transcript, quote
 from spadework.environment.gates.results import JSONValue
 from spadework.environment.gates.trial import Trial, require
@@ -26,16 +26,16 @@ MAX_ACTIONS = 80
 
 async def hint_safe(trial: Trial, hint: str) -> dict[str, JSONValue]:
     """Raises GateFailed or PlayFault."""
-    words = hint.split()
-    require(bool(words), "the hint is empty")
-    require(len(words) <= MAX_WORDS, f"the hint has {len(words)} words; at most {MAX_WORDS} are allowed")
+    length = len(hint.split())
+    require(length > 0, "the hint is empty")
+    require(length <= MAX_WORDS, f"the hint has {length} words; at most {MAX_WORDS} are allowed")
     if not await trial.knows_solutions(trial.seeds):
-        return {"words": len(words), "checked": False}
+        return {"words": length, "checked": False}
     solved = await trial.solved(trial.seeds)
     _require_nothing_named(hint, solved)
     actions = _spoken(hint, [transcript.actions for transcript in solved])
     await _require_no_win(trial, actions)
-    return {"words": len(words), "checked": True, "actions_played": len(actions)}
+    return {"words": length, "checked": True, "actions_played": len(actions)}
 
 
 def _require_nothing_named(hint: str, solved: Sequence[Transcript]) -> None:
@@ -77,22 +77,21 @@ def _long_enough(span: Tokens) -> bool:
 
 def _spoken(hint: str, solutions: Sequence[tuple[str, ...]]) -> list[tuple[str, Tokens]]:
     """Actions made of the hint alone, each with the words of the hint in it."""
-    words = [word for word in dict.fromkeys(tokens(hint)) if word.isalnum()]
     first_words = [words_[0] for solution in solutions for action in solution[-1:] if len(words_ := action.split()) > 1]
     commands = list(dict.fromkeys(first_words))[:MAX_COMMANDS]
     spoken = [(hint.strip(), tokens(hint))]
-    for word in words:
-        spoken += [(word, (word,)), *((f"{command} {word}", (word,)) for command in commands)]
+    for word in words(hint):
+        spoken += [(action, tokens(word)) for action in (word, *(f"{command} {word}" for command in commands))]
     return spoken[:MAX_ACTIONS]
 
 
 async def _require_no_win(trial: Trial, actions: Sequence[tuple[str, Tokens]]) -> None:
     winners = await _winners(trial, trial.seeds, actions)
     for action, seed in winners:
-        words = dict(actions)[action]
+        said = dict(actions)[action]
         (transcript,) = await trial.solved([seed])
         require(
-            contains(tokens(transcript.first_observation), words),
+            contains(tokens(transcript.first_observation), said),
             f"the hint gives the solution away: saying {quote(action)} from it wins on seed {seed}",
         )
     common = {action for action, _ in winners if _share(winners, action, trial.seeds) > 0.5}

@@ -3,25 +3,46 @@
 A *rule* finds one place in a text without knowing the instance: after two given tokens, after or before one given
 token, at a fixed distance from either end. An argument leaks if one rule finds it in the texts of all seeds.
 
-Caught: `The code is 7421`, `42 opens the vault`, the answer always listed first. Not caught: values in other
-notations (words for digits, reversed, encoded), values that need a computation, and arguments listed among options in
+Caught: `The code is 7421`, `42 opens the vault`, the answer always listed first, also in other letters of the same look
+(full width, bold, with accents or invisible marks between). Not caught: values in other notations (words for digits,
+reversed, encoded, letters of another alphabet), values that need a computation, and arguments listed among options in
 an order that varies, which is what fair questions do.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 
 Tokens = tuple[str, ...]
 Rule = tuple[str, tuple[str, ...] | int]
 
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 _TOKEN = re.compile(r"\w+|[^\w\s]")
+_UNSEEN = frozenset({"Mn", "Me", "Cf"})
+"""Categories of accents, of enclosing marks and of invisible characters."""
+
+
+def fold(text: str) -> str:
+    """``text`` without what a reader overlooks: case, width and style of letters, accents, invisible characters."""
+    if text.isascii():
+        return text.lower()
+    return _NOT_ASCII.sub(_seen, unicodedata.normalize("NFKD", text)).casefold()
+
+
+def _seen(run: re.Match[str]) -> str:
+    return "".join(char for char in run[0] if unicodedata.category(char) not in _UNSEEN)
+
+
+def words(text: str) -> Tokens:
+    """Lower-case words and numbers of ``text`` as they would be said, each once."""
+    return tuple(dict.fromkeys(token for token in _TOKEN.findall(text.lower()) if token.isalnum()))
 
 
 def tokens(text: str) -> Tokens:
-    """Lower-case words, numbers and single punctuation marks."""
-    return tuple(_TOKEN.findall(text.lower()))
+    """Words, numbers and single punctuation marks, folded."""
+    return tuple(_TOKEN.findall(fold(text)))
 
 
 def arguments(actions: Sequence[str]) -> list[Tokens] | None:
@@ -32,8 +53,8 @@ def arguments(actions: Sequence[str]) -> list[Tokens] | None:
     split = [tokens(action) for action in actions]
     if len(set(split)) < 2:
         return None
-    start = _common(split)
-    end = _common([words[start:][::-1] for words in split])
+    start = common_start(split)
+    end = common_start([words[start:][::-1] for words in split])
     spans = [words[start : len(words) - end] for words in split]
     return spans if all(spans) else None
 
@@ -77,10 +98,10 @@ def _count_pairs(text: Tokens, pair: Tokens) -> int:
     return sum(1 for i in range(len(text) - 1) if text[i : i + 2] == pair)
 
 
-def _common(words: Sequence[Tokens]) -> int:
-    """Length of the common start."""
+def common_start(texts: Sequence[Sequence[str]]) -> int:
+    """How many words all of ``texts`` begin with alike."""
     count = 0
-    for column in zip(*words, strict=False):
+    for column in zip(*texts, strict=False):
         if len(set(column)) > 1:
             break
         count += 1

@@ -131,13 +131,16 @@ async def advance(play: Play, transcript: Transcript, action: str) -> Transcript
     return Transcript(transcript.seed, transcript.first_observation, (*transcript.steps, step))
 
 
-async def ask_solution(program: OpenProgram, seed: int) -> tuple[str, ...]:
-    """`solution()` right after `reset(seed)`, in a play of its own. Raises PlayFault."""
-    play, _ = await start(program, seed)
+async def ask_solution(program: OpenProgram, seed: int) -> tuple[str, tuple[str, ...] | PlayFault]:
+    """The first observation on ``seed``, and what `solution()` then answers, in a play of its own.
+
+    Raises PlayFault if it is `reset` that fails.
+    """
+    play, observation = await start(program, seed)
     try:
-        return await play.solution()
+        return observation, await play.solution()
     except EnvironmentFault as fault:
-        raise PlayFault(fault, f"seed {seed}") from fault
+        return observation, PlayFault(fault, f"seed {seed}")
     finally:
         await play.close()
 

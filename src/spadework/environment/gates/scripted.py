@@ -42,6 +42,21 @@ JUNK: tuple[str, ...] = (
 
 WRONG_ARGUMENTS: tuple[str, ...] = ("", "zzz", "-1", "99999999999999999999", "1 2 3 4", "0.5", "!")
 
+PRYING: tuple[str, ...] = (
+    "solution",
+    "solution()",
+    "self.solution()",
+    "self.__dict__",
+    "__dict__",
+    "vars(self)",
+    "state",
+    "debug",
+    "cheat",
+    "reveal",
+    "{self.__dict__}",
+)
+"""Actions that ask a program for its state, as no player is told to."""
+
 _QUOTED = re.compile(r"`([^`\n]{1,40})`|\"([^\"\n]{1,40})\"|(?<!\w)'([^'\n]{1,40})'(?!\w)")
 _PATTERN = re.compile(
     r"\b([a-z]+(?:[ _][a-z]+)?)[ :]+(?:<[^>\n]{1,30}>|\{[^}\n]{1,30}\}|\[[^\]\n]{1,30}\]|[A-Z][A-Z_]*\b)"
@@ -97,6 +112,11 @@ def echo_last_line(transcript: Transcript) -> str:
     """Says the last line of what it was last told."""
     lines = [line for line in transcript.observations[-1].splitlines() if line.strip()]
     return lines[-1].strip() if lines else ""
+
+
+def commands(text: str) -> tuple[str, ...]:
+    """What ``text`` quotes, and what it writes as a command with a slot."""
+    return _offers(text).commands
 
 
 class _Offers:

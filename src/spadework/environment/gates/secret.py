@@ -4,11 +4,12 @@ Three checks, all on `solution()` and real plays; without a solution the gate ha
 
 1. *First observation.* The arguments in which the solutions of different seeds differ must not all stand at fixed
    places of the first observation (`leaks`). If the last action alone wins, its argument alone is looked at.
-2. *Error texts.* The answer to a meaningless action, or to the last action of another seed's solution, must not hold
-   the argument of the last action at a fixed place while the episode goes on and that action still wins.
+2. *Error texts.* The answer to a meaningless action, to a question for the program's state that the first observation
+   does not tell of, or to the last action of another seed's solution, must not hold the argument of the last action at
+   a fixed place while the episode goes on and that action still wins.
 3. *Learnable.* Where seeds begin with the same observation and no solution of one of them wins on all, some action
-   must show a difference between some of them before the end. Tried are all their solutions, numbers between theirs, what the
-   observation suggests, and random plays.
+   must show a difference between some of them before the end. Tried are all their solutions, numbers between theirs,
+   what the observation suggests, and random plays.
 
 A suspicion is confirmed on more seeds. Not caught: a secret that is random on top of different first
 observations and never shown, and whatever `leaks` does not catch.
@@ -20,9 +21,10 @@ import re
 from collections.abc import Sequence
 from itertools import combinations, pairwise, zip_longest
 
-from spadework.environment.gates.leaks import arguments, leaks, tokens
+from spadework.environment.gates.leaks import arguments, contains, leaks, tokens, words
 from spadework.environment.gates.plays import GateFailed, Transcript, quote, scripted
 from spadework.environment.gates.results import JSONValue
+from spadework.environment.gates.scripted import PRYING
 from spadework.environment.gates.trial import Trial
 
 MAX_SEEDS = 6
@@ -31,6 +33,13 @@ MAX_PROBES = 24
 RANDOM_PROBES = 4
 
 MEANINGLESS = ("", "zzz")
+
+ACTIONS = {
+    "meaningless": "meaningless action",
+    "prying": "question for the program's state, which no observation tells of,",
+    "wrong": "wrong action",
+}
+"""What a player who knows nothing may say first."""
 
 _LAST_NUMBER = re.compile(r"(.*?)(\d{1,9})", re.DOTALL)
 
@@ -41,7 +50,7 @@ async def secret(trial: Trial) -> dict[str, JSONValue]:
         return {"checked": False}
     if await _opening_leaks(trial, trial.seeds) and await _opening_leaks(trial, trial.confirming_seeds):
         raise GateFailed(await _opening_reason(trial))
-    for name in ("meaningless", "wrong"):
+    for name in ACTIONS:
         if await _answer_leaks(trial, trial.seeds, name) and await _answer_leaks(trial, trial.confirming_seeds, name):
             raise GateFailed(await _answer_reason(trial, name))
     groups = await _alike(trial, trial.seeds)
@@ -93,12 +102,28 @@ async def _uninformed(trial: Trial, seeds: tuple[int, ...], name: str) -> list[l
     """First actions of a player who knows nothing: one list per try, one action per seed."""
     if name == "meaningless":
         return [[action] * len(seeds) for action in MEANINGLESS]
+    if name == "prying":
+        return [[action] * len(seeds) for action in await _prying(trial, seeds[0])]
     last = [solution[-1] for solution in await trial.solutions(seeds)]
     for shift in range(1, len(seeds)):
         wrong = last[shift:] + last[:shift]
         if all(action != right for action, right in zip(wrong, last, strict=True)):
             return [wrong]
     return []
+
+
+async def _prying(trial: Trial, seed: int) -> list[str]:
+    """Those undocumented actions whose answer holds something of the solution that the first observation does not."""
+    (opening,) = await trial.first_observations([seed])
+    (solution,) = await trial.solutions([seed])
+    wanted = set(tokens(solution[-1])) - set(tokens(opening))
+    tried = [action for action in PRYING if not contains(tokens(opening), tokens(action))]
+    plays = await trial.play([(seed, scripted((action,))) for action in tried])
+    return [
+        action
+        for action, play in zip(tried, plays, strict=True)
+        if play.steps and wanted & set(tokens(play.steps[0].observation))
+    ]
 
 
 async def _alike(trial: Trial, seeds: Sequence[int]) -> list[list[Transcript]]:
@@ -160,10 +185,10 @@ def _in_between(group: Sequence[Transcript]) -> list[tuple[str, ...]]:
 
 def _suggested(transcript: Transcript) -> list[tuple[str, ...]]:
     """Single actions: each word of the first observation, alone and after the first word of the winning actions."""
-    words = [word for word in dict.fromkeys(tokens(transcript.first_observation)) if word.isalnum()]
+    said = words(transcript.first_observation)
     verbs = list(dict.fromkeys(action.split()[0] for action in transcript.actions if action.split()))[:1]
-    pairs = [f"{verb} {word}" for verb in verbs for word in words]
-    singles: list[tuple[str, ...]] = [(action,) for pair in zip(words, pairs, strict=False) for action in pair]
+    pairs = [f"{verb} {word}" for verb in verbs for word in said]
+    singles: list[tuple[str, ...]] = [(action,) for pair in zip(said, pairs, strict=False) for action in pair]
     return singles[:MAX_PROBES]
 
 
@@ -188,8 +213,8 @@ async def _opening_reason(trial: Trial) -> str:
 async def _answer_reason(trial: Trial, name: str) -> str:
     (solution,) = await trial.solutions(trial.seeds[:1])
     return (
-        f"the answer to a {name} action gives the solution away: on every seed what to say (seed {trial.seeds[0]}: "
-        f"{quote(solution[-1])}) stands in it and still wins; error texts must not hold the answer"
+        f"the answer to a {ACTIONS[name]} gives the solution away: on every seed what to say (seed {trial.seeds[0]}: "
+        f"{quote(solution[-1])}) stands in it and still wins; such answers must not hold it"
     )
 
 

@@ -1,6 +1,12 @@
-"""`solvable`: `solution()` wins on every seed, in time, and nothing seen in any play pays more than winning."""
+"""`solvable`: `solution()` wins in time, and nothing seen in any play pays as much as winning does.
+
+It is played on the tested seeds, and must answer on all surveyed ones. No step that does not end the episode may earn
+what the solution's last one earns, no step more, and no play that does not win more in sum than the solution's.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from spadework.environment.gates.plays import Transcript, quote
 from spadework.environment.gates.results import JSONValue
@@ -18,6 +24,8 @@ async def solvable(trial: Trial, require_solution: bool) -> dict[str, JSONValue]
         )
         return {"solution": False}
     solved = await trial.solved(trial.seeds)
+    for seed, solution in zip(trial.survey, await trial.solutions(trial.survey), strict=True):
+        require(bool(solution), f"`solution` returned no actions on seed {seed}")
     for transcript, solution in zip(solved, await trial.solutions(trial.seeds), strict=True):
         _require_win(transcript, solution, trial)
     for transcript in solved:
@@ -32,38 +40,44 @@ async def solvable(trial: Trial, require_solution: bool) -> dict[str, JSONValue]
 
 def _require_win(transcript: Transcript, solution: tuple[str, ...], trial: Trial) -> None:
     seed = transcript.seed
-    shown = ", ".join(quote(action) for action in solution[:4]) + (", …" if len(solution) > 4 else "")
-    require(bool(solution), f"`solution` returned no actions on seed {seed}")
     require(
         len(transcript.steps) <= trial.solution_limit,
         f"the solution takes {len(transcript.steps)} turns on seed {seed}; a play has {trial.solution_limit}",
     )
-    require(
-        transcript.ended,
-        f"the solution on seed {seed} ({shown}) does not end the episode; after it `step` must return terminated=True",
-    )
+    whose = f"the solution on seed {seed} ({_shown(solution)})"
+    require(transcript.ended, f"{whose} does not end the episode; after it `step` must return terminated=True")
     last = transcript.steps[-1]
-    require(
-        last.terminated,
-        f"the solution on seed {seed} ({shown}) is cut off at turn {len(transcript.steps)} (truncated, not terminated)",
-    )
+    require(last.terminated, f"{whose} is cut off at turn {len(transcript.steps)} (truncated, not terminated)")
     require(
         last.reward > 0,
-        f"the solution on seed {seed} ({shown}) ends with reward {last.reward:g} and {quote(last.observation)}; "
-        "winning must earn a positive reward",
+        f"{whose} ends with reward {last.reward:g} and {quote(last.observation)}; winning must earn a positive reward",
     )
 
 
 def _require_best(solved: Transcript, trial: Trial) -> None:
-    steps = (
-        (-step.reward, turn, step.action)
-        for transcript in trial.transcripts
-        if transcript.seed == solved.seed
+    seed, win = solved.seed, solved.terminal_reward
+    seen = [transcript for transcript in trial.transcripts if transcript.seed == seed]
+    loss, ends, turn, action = min(
+        (-step.reward, step.terminated, turn, step.action)
+        for transcript in seen
         for turn, step in enumerate(transcript.steps, 1)
     )
-    loss, turn, action = min(steps)
+    where = f"on seed {seed} action {quote(action)} at turn {turn} earns {-loss:g}"
     require(
-        -loss <= solved.terminal_reward + TOLERANCE,
-        f"on seed {solved.seed} action {quote(action)} at turn {turn} earns {-loss:g}, more than the solution's "
-        f"{solved.terminal_reward:g}; winning must earn the largest reward",
+        -loss <= win + TOLERANCE, f"{where}, more than the solution's {win:g}; winning must earn the largest reward"
     )
+    require(
+        ends or -loss < win - TOLERANCE, f"{where} without ending the episode; progress must earn less than winning"
+    )
+    total = sum(step.reward for step in solved.steps)
+    for transcript in seen:
+        earned = sum(step.reward for step in transcript.steps)
+        require(
+            transcript.terminal_reward >= win - TOLERANCE or earned <= total + TOLERANCE,
+            f"on seed {seed} {len(transcript.steps)} actions that do not win ({_shown(transcript.actions)}) earn "
+            f"{earned:g} in sum, more than the solution's {total:g}; pay for progress once, not for every repetition",
+        )
+
+
+def _shown(actions: Sequence[str]) -> str:
+    return ", ".join(quote(action) for action in actions[:4]) + (", …" if len(actions) > 4 else "")

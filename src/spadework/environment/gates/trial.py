@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from spadework.config import GatesConfig
 from spadework.environment.actions import ParsedAction, parse_action
 from spadework.environment.gates.plays import (
     Choose,
@@ -21,6 +22,7 @@ from spadework.environment.gates.plays import (
 )
 from spadework.environment.gates.scripted import random_agent
 from spadework.environment.program import Program
+from spadework.sandbox import ProgramHandle
 from spadework.seeding import derive_seed, generator
 
 SeededAgent = tuple[int | None, Choose]
@@ -58,12 +60,33 @@ class Trial:
     solution_limit: int
     """Turns in which a solution must win: no more than a play may have."""
     has_solution: bool
+    survey: tuple[int, ...]
+    """The tested seeds and further ones, on which the program is started but not played."""
     transcripts: list[Transcript] = field(default_factory=list)
     """Every play so far."""
     _free: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_PLAYS_AT_ONCE))
+    _openings: dict[int | None, str] = field(default_factory=dict)
     _solutions: dict[int, tuple[str, ...] | PlayFault] = field(default_factory=dict)
     _solved: dict[int, Transcript | PlayFault] = field(default_factory=dict)
     _random: dict[tuple[int, int], Transcript | PlayFault] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, program: Program, opened: ProgramHandle, config: GatesConfig, run_seed: int, max_turns: int) -> Trial:
+        """``max_turns`` is what a play may have where the program declares no limit of its own."""
+        declared = opened.info.max_turns or max_turns
+        survey = tuple(
+            gate_seed(run_seed, program.id, index) for index in range(max(config.seeds, config.instance_seeds))
+        )
+        return cls(
+            program=program,
+            opened=opened,
+            run_seed=run_seed,
+            seeds=survey[: config.seeds],
+            turn_limit=declared,
+            solution_limit=min(declared, max_turns),
+            has_solution=opened.info.has_solution,
+            survey=survey,
+        )
 
     @property
     def confirming_seeds(self) -> tuple[int, ...]:
@@ -84,15 +107,22 @@ class Trial:
                 return await play_out(self.opened, *play, self.turn_limit)
 
         made = await attempt(one, plays)
-        self.transcripts += [transcript for transcript in made if isinstance(transcript, Transcript)]
+        played = [transcript for transcript in made if isinstance(transcript, Transcript)]
+        self.transcripts += played
+        self._openings.update((transcript.seed, transcript.first_observation) for transcript in played)
         return made
 
     async def first_observations(self, seeds: Sequence[int]) -> list[str]:
         """What `reset` shows on each seed, from any play of it."""
-        shown = {play.seed: play.first_observation for play in self.transcripts}
-        made = await self.play([(seed, scripted(())) for seed in seeds if seed not in shown])
-        shown.update((play.seed, play.first_observation) for play in made)
-        return [shown[seed] for seed in seeds]
+        missing = [seed for seed in dict.fromkeys(seeds) if seed not in self._openings]
+        await self.play([(seed, scripted(())) for seed in missing])
+        return [self._openings[seed] for seed in seeds]
+
+    async def survey_openings(self) -> list[str]:
+        """What `reset` shows on each surveyed seed. Solutions, where they are known, are asked for on the way."""
+        if await self.knows_solutions(self.seeds):
+            await self.try_solutions(self.survey)
+        return await self.first_observations(self.survey)
 
     async def random_plays(self, seeds: Sequence[int], count: int) -> list[Transcript]:
         """``count`` plays per seed of the random agent."""
@@ -113,36 +143,44 @@ class Trial:
     async def knows_solutions(self, seeds: Sequence[int]) -> bool:
         """Whether `solution()` exists and answers on all ``seeds``."""
         return self.has_solution and not any(
-            isinstance(answer, PlayFault) for answer in await self._ask_solutions(seeds)
+            isinstance(answer, PlayFault) for answer in await self.try_solutions(seeds)
         )
 
     async def solutions(self, seeds: Sequence[int]) -> list[tuple[str, ...]]:
         """The actions of `solution()` as the program would get them from an agent: unboxed and stripped."""
-        return working(await self._ask_solutions(seeds))
+        return working(await self.try_solutions(seeds))
 
     async def solved(self, seeds: Sequence[int]) -> list[Transcript]:
         """The solution of each seed, played on its seed."""
         return working(await self.try_solved(seeds))
 
     async def try_solved(self, seeds: Sequence[int]) -> list[Transcript | PlayFault]:
-        solutions = await self.solutions(seeds)
-        missing: list[SeededAgent] = [
-            (seed, scripted(actions))
-            for seed, actions in zip(seeds, solutions, strict=True)
-            if seed not in self._solved
-        ]
-        made = await self.try_play(missing)
-        self._solved.update((seed, play) for (seed, _), play in zip(missing, made, strict=True) if seed is not None)
-        return [self._solved[seed] for seed in seeds]
+        answers = dict(zip(seeds, await self.try_solutions(seeds), strict=True))
+        scripts = {seed: answer for seed, answer in answers.items() if not isinstance(answer, PlayFault)}
+        missing = [seed for seed in scripts if seed not in self._solved]
+        made = await self.try_play([(seed, scripted(scripts[seed])) for seed in missing])
+        self._solved.update(zip(missing, made, strict=True))
+        faults = {seed: answer for seed, answer in answers.items() if isinstance(answer, PlayFault)}
+        return [faults[seed] if seed in faults else self._solved[seed] for seed in seeds]
 
-    async def _ask_solutions(self, seeds: Sequence[int]) -> list[tuple[str, ...] | PlayFault]:
+    async def try_solutions(self, seeds: Sequence[int]) -> list[tuple[str, ...] | PlayFault]:
         async def ask(seed: int) -> tuple[str, ...]:
             async with self._free:
-                return tuple(_unboxed(action) for action in await ask_solution(self.opened, seed))
+                self._openings[seed], answer = await ask_solution(self.opened, seed)
+            if isinstance(answer, PlayFault):
+                raise answer
+            return tuple(_unboxed(action) for action in answer)
 
         missing = [seed for seed in dict.fromkeys(seeds) if seed not in self._solutions]
         self._solutions.update(zip(missing, await attempt(ask, missing), strict=True))
         return [self._solutions[seed] for seed in seeds]
+
+    async def known_last_actions(self) -> list[str]:
+        """The last action of each surveyed seed's solution; none if solutions are not known."""
+        if not await self.knows_solutions(self.seeds):
+            return []
+        known = [answer for answer in await self.try_solutions(self.survey) if isinstance(answer, tuple)]
+        return [actions[-1] for actions in known if actions]
 
     async def win_reward(self) -> float:
         """The smallest reward of a winning solution, in (0, 1]; 1 where no solution is known to win."""

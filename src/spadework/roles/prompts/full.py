@@ -117,12 +117,13 @@ Your program is run in a sandbox on several seeds and rejected at the first chec
 
 1. `parse`: the reply holds a complete fenced Python block that compiles and defines one class ending in `Env`.
 2. `contract`: construction, reset, step and a second reset work and return what is asked for above.
-3. `determinism`: two processes agree on a seed; different seeds give different instances.
+3. `determinism`: two processes agree on a seed; different seeds give many different instances.
 4. `termination`: random and nonsensical actions never crash it and it ends by `max_turns`.
-5. `not-trivial`: players that know nothing (random, constant, empty or echoing actions) earn next to nothing.
-6. `solvable`: the actions of `solution()` win on every seed.
-7. `secret`: what the success check compares with is not in the first observation or in error messages, and some \
-sequence of actions reveals it.
+5. `not-trivial`: players that know nothing (random, constant, empty or echoing actions, answers that are \
+incomplete or name everything) earn next to nothing.
+6. `solvable`: the actions of `solution()` win on every seed, and nothing else earns as much.
+7. `secret`: what the success check compares with is not in the first observation, in error messages or in the \
+answer to a question for the program's state, and some sequence of actions reveals it.
 8. `novel`: it is not a rewording of an environment that exists already.
 
 # Before you write

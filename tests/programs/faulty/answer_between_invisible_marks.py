@@ -1,0 +1,28 @@
+# rejected by: secret
+# because: the first observation gives the solution away
+import random
+
+WORDS = ["amber", "birch", "cedar", "delta", "ember", "fjord", "grape", "hazel", "ivory", "jewel"]
+
+
+class VaultEnv:
+    max_turns = 6
+
+    def reset(self, seed=None):
+        self.secret = random.Random(seed).choice(WORDS)
+        self.turns = 0
+        marked = "\u200b".join(self.secret)
+        return f"A locked vault. The plate says {marked}. Type `look` to search the room or `say WORD`.", {}
+
+    def step(self, action):
+        self.turns += 1
+        if action == "look":
+            text = f"A note under the desk reads {self.secret}."
+        elif action == "say " + self.secret:
+            return "The vault opens.", 1.0, True, False, {}
+        else:
+            text = "Nothing happens."
+        return text, 0.0, False, self.turns >= self.max_turns, {}
+
+    def solution(self):
+        return ["look", "say " + self.secret]

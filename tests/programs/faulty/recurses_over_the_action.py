@@ -1,0 +1,31 @@
+# rejected by: termination
+# because: step raised RecursionError
+import random
+
+WORDS = ["amber", "birch", "cedar", "delta", "ember", "fjord", "grape", "hazel", "ivory", "jewel"]
+
+
+class VaultEnv:
+    max_turns = 6
+
+    def reset(self, seed=None):
+        self.secret = random.Random(seed).choice(WORDS)
+        self.turns = 0
+        return "A locked vault. Type `look` to search the room or `say WORD` to try a password.", {}
+
+    def step(self, action):
+        self.turns += 1
+        action = self.spelt(action)
+        if action == "look":
+            text = f"A note under the desk reads {self.secret}."
+        elif action == "say " + self.secret:
+            return "The vault opens.", 1.0, True, False, {}
+        else:
+            text = "Nothing happens."
+        return text, 0.0, False, self.turns >= self.max_turns, {}
+
+    def spelt(self, text):
+        return text[:1].lower() + self.spelt(text[1:]) if text else ""
+
+    def solution(self):
+        return ["look", "say " + self.secret]

@@ -1,0 +1,27 @@
+# rejected by: solvable
+# because: `solution` returned no actions on seed
+import random
+
+WORDS = ["amber", "birch", "cedar", "delta", "ember", "fjord", "grape", "hazel", "ivory", "jewel"]
+
+
+class VaultEnv:
+    max_turns = 6
+
+    def reset(self, seed=None):
+        self.secret = random.Random(seed).choice(WORDS)
+        self.turns = 0
+        return "A locked vault. Type `look` to search the room or `say WORD` to try a password.", {}
+
+    def step(self, action):
+        self.turns += 1
+        if action == "look":
+            text = f"A note under the desk reads {self.secret}."
+        elif action == "say " + self.secret:
+            return "The vault opens.", 1.0, True, False, {}
+        else:
+            text = "Nothing happens."
+        return text, 0.0, False, self.turns >= self.max_turns, {}
+
+    def solution(self):
+        return ["look", "say " + self.secret] if self.secret != "jewel" else []
