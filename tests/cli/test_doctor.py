@@ -38,7 +38,7 @@ def test_json_has_the_same(spadework: Spadework) -> None:
     assert all(layer["in_force"] == (not layer["absent_because"]) for layer in found["isolation"]["layers"])
     assert found["isolation"]["required"] == ["seccomp"]
     assert found["probe"]["failure"] == ""
-    assert 0 < found["probe"]["worker_start_s"] < found["probe"]["template_start_s"]
+    assert 0 < found["probe"]["worker_start_s"] < found["probe"]["sandbox_start_s"]
 
 
 def test_a_level_below_that_required_is_a_problem_with_its_remedy(spadework: Spadework) -> None:

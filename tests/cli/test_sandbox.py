@@ -56,8 +56,8 @@ def test_a_sandbox_that_is_not_there_is_named(spadework: Spadework, tmp_path: Pa
 def test_what_is_no_address_is_refused(spadework: Spadework) -> None:
     sentence = spadework("check", LOCK, "--set", "sandbox.address=node-7").sentence
     assert sentence == (
-        "sandbox.address: 'node-7' is no address of a sandbox; it should be tcp://HOST:PORT or unix:PATH, "
-        "or empty for this machine"
+        "sandbox.address: 'node-7' is no address of a sandbox; it should be tcp://HOST:PORT, unix:PATH, ray or "
+        "ray://HOST:PORT, or empty for this machine"
     )
 
 
