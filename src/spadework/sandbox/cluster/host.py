@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from spadework.sandbox.cluster.joining import CPUS
 from spadework.sandbox.cluster.transport import ActorTransport, reason_of
 from spadework.sandbox.limits import Limits
 from spadework.sandbox.outcomes import InfrastructureFault
@@ -15,8 +16,6 @@ START_TIMEOUT_S = 300.0
 RETRY_S = 0.25
 MAX_RESTARTS = 16
 """How often Ray starts an actor again whose process or node has died."""
-CPUS = 1
-"""What an actor takes of its node in Ray's books."""
 
 
 class Seat:

@@ -11,6 +11,9 @@ from contextlib import contextmanager
 from spadework.sandbox.address import RayAddress
 from spadework.sandbox.outcomes import InfrastructureFault
 
+CPUS = 1
+"""What an actor takes of its node in Ray's books."""
+
 
 def join(address: RayAddress) -> None:
     """Connect this process to the cluster, unless it is connected to one already; it stays so until it ends.
@@ -46,7 +49,7 @@ def nodes() -> int:
     """Nodes of the cluster that have a CPU for an actor; at least 1."""
     import ray
 
-    return max(1, sum(node["Alive"] and node["Resources"].get("CPU", 0) >= 1 for node in ray.nodes()))
+    return max(1, len([node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= CPUS]))
 
 
 @contextmanager
