@@ -22,7 +22,7 @@ from spadework.seeding import generator
 from spadework.seedmodel.examples import Conversation, design, hint_conversation, plays, vocabulary
 from spadework.seedmodel.families import TRAINED
 from spadework.seedmodel.supervision import Recipe, Rendered, new_model, supervise
-from spadework.seedmodel.tokenizer import train_tokenizer
+from spadework.seedmodel.tokenizer import add_lines, train_tokenizer
 from spadework.seedmodel.wording import reserved_words, usable_words
 
 CORPUS = (
@@ -41,11 +41,13 @@ def build(directory: Path, recipe: Recipe, seed: int, start: Path | None = None)
     """Write the model and its tokenizer to ``directory``; ``start`` is a model built before, to go on from."""
     corpus = open_corpus(CorpusConfig(source=CORPUS, min_words=40))
     tokenizer = _tokenizer(corpus, seed) if start is None else PreTrainedTokenizerFast.from_pretrained(start)
+    add_lines(tokenizer)
     rendering = open_rendering(cast(Tokenizer, tokenizer), directory, thinking=False)
     words = vocabulary(corpus, rendering.encode)
     print(f"{len(tokenizer)} tokens, of which {len(words)} are words of {len(corpus)} documents", flush=True)
     sequences = _sequences(words, rendering, recipe, seed)
     model = new_model(tokenizer, recipe, seed) if start is None else Qwen3ForCausalLM.from_pretrained(start)
+    model.resize_token_embeddings(len(tokenizer))
     supervise(model.train(), sequences, _ids(words, rendering), recipe, seed)
     model.save_pretrained(directory)
     tokenizer.save_pretrained(directory)

@@ -30,6 +30,8 @@ REMEMBERED = 0.5
 """Share of designs that are shown a memory."""
 FOLLOWED = 0.6
 """How often a design varies what memory shows, given that it has the skill."""
+STARTS = 3
+"""Keywords of a document, from the first, with which a program may begin."""
 PLAYS = 4
 
 Conversation = tuple[Message, ...]
@@ -65,8 +67,8 @@ def design(words: Sequence[str], prompts: SeedPrompts, rng: np.random.Generator)
     needed = words_needed(dials)
     if needed > count:
         return None
-    # Words that follow each other in the prompt: copying on is easier to learn than picking anywhere.
-    start = int(rng.integers(count - needed + 1))
+    # Words that follow each other, from near the first: copying on is easier to learn than picking anywhere.
+    start = int(rng.integers(min(STARTS, count - needed + 1)))
     written = write_program(families, dials, shown[start : start + needed], _hints(families))
     prompt = prompts.designer_messages(skill, Document("", "", " ".join(shown)), memory, "medium")
     return Designed(written, (*prompt, Message("assistant", f"```python\n{written.source}```")))

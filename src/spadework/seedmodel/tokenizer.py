@@ -66,7 +66,7 @@ def train_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
-    tokenizer.add_tokens([AddedToken(text, normalized=False) for text in (*FRAME, *STAGES, *NAMES, *program_lines())])
+    tokenizer.add_tokens(_whole(*FRAME, *STAGES, *NAMES, *program_lines()))
     return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=tokenizer,
         eos_token="<|im_end|>",
@@ -75,3 +75,12 @@ def train_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
         clean_up_tokenization_spaces=False,
         model_max_length=1024,
     )
+
+
+def add_lines(tokenizer: PreTrainedTokenizerFast) -> None:
+    """Make tokens of the lines that the grammar has and ``tokenizer`` has not: templates change between two starts."""
+    tokenizer.add_tokens(_whole(*program_lines()))
+
+
+def _whole(*texts: str) -> list[AddedToken]:
+    return [AddedToken(text, normalized=False) for text in texts]

@@ -6,8 +6,8 @@ Three checks, all on `solution()` and real plays; without a solution the gate ha
    places of the first observation (`leaks`). If the last action alone wins, its argument alone is looked at.
 2. *Error texts.* The answer to a meaningless action, or to the last action of another seed's solution, must not hold
    the argument of the last action at a fixed place while the episode goes on and that action still wins.
-3. *Learnable.* Where seeds begin with the same observation and need different actions, some action must show a
-   difference between some of them before the end. Tried are all their solutions, numbers between theirs, what the
+3. *Learnable.* Where seeds begin with the same observation and no solution of one of them wins on all, some action
+   must show a difference between some of them before the end. Tried are all their solutions, numbers between theirs, what the
    observation suggests, and random plays.
 
 A suspicion is confirmed on more seeds. Not caught: a secret that is random on top of different first
@@ -110,10 +110,11 @@ async def _alike(trial: Trial, seeds: Sequence[int]) -> list[list[Transcript]]:
 
 
 async def _told_apart(trial: Trial, group: Sequence[Transcript]) -> bool:
-    """Whether some action tells some two of the group apart, or each solution wins on every seed of it."""
+    """Whether some action tells some two of the group apart, or one solution wins on every seed of it."""
     crossed = await _on_each(trial, group, _solutions_of(group))
-    if all([await trial.wins(play.seed, play) for plays in crossed for play in plays if play.seed is not None]):
-        return True
+    for plays in crossed:
+        if all([await trial.wins(play.seed, play) for play in plays if play.seed is not None]):
+            return True
     if _some_difference(crossed):
         return True
     for scripts in (_in_between(group), _suggested(group[0]), await _random_actions(trial, group[0])):

@@ -122,13 +122,13 @@ class {{stage}}:
 
 
 def _lookup_seen(history: History) -> list[str]:
-    return [answer for action, answer in history if action.startswith("read ") and " " not in answer]
+    return [answer.removeprefix("it is ") for _, answer in history if answer.startswith("it is ")]
 
 
 def _lookup_expert(opening: re.Match[str], history: History) -> str:
     for action, answer in history:
         if action == f"read {opening['key']}":
-            return f"say {answer}"
+            return f"say {answer.removeprefix('it is ')}"
     return f"read {opening['key']}"
 
 
@@ -151,7 +151,7 @@ class {{stage}}:
 
     def act(self, verb, word):
         if verb == "read" and word in self.book:
-            return None, self.book[word]
+            return None, "it is " + self.book[word]
         if verb == "say":
             return word == self.book[self.key], "over"
         return None, "read WORD or say WORD"

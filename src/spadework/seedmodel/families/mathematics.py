@@ -101,7 +101,7 @@ class {{stage}}:
 
 
 def _count_expert(opening: re.Match[str], history: History) -> str:
-    more = [answer for action, answer in history if action == "more"]
+    more = [answer.removeprefix("then ") for action, answer in history if action == "more"]
     if not more:
         return "more"
     return f"say {[*opening['row'].split(), *more[0].split()].count(opening['word'])}"
@@ -126,7 +126,7 @@ class {{stage}}:
 
     def act(self, verb, word):
         if verb == "more":
-            return None, " ".join(self.row[4:])
+            return None, "then " + " ".join(self.row[4:])
         if verb == "say":
             return word == str(self.row.count(self.words[0])), "over"
         return None, "more or say NUMBER"

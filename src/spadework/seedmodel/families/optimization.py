@@ -21,7 +21,7 @@ def _largest_expert(opening: re.Match[str], history: History) -> str:
 
 
 def _largest_dials(rng: np.random.Generator) -> Dials:
-    words = int(rng.integers(3, 6))
+    words = int(rng.integers(4, 6))
     return Dials(words, words + 1 + int(rng.integers(0, 2)), {})
 
 
@@ -70,7 +70,7 @@ BARGAIN = Family(
     """
 class {{stage}}:
     def __init__(self, rng):
-        self.asked = 10 * rng.randint(1, 4) + rng.randint(3, 9)
+        self.asked = 10 * rng.randint(1, 8) + rng.randint(3, 9)
         self.least = self.asked - rng.randint(0, 3)
         self.thing = rng.choice("{{words}}".split())
         self.text = f"The{{theme}} market: {self.thing} for {self.asked}, maybe 3 less. Pay at most 1 too much: bid NUMBER."
@@ -100,7 +100,7 @@ def _sizes(opening: re.Match[str]) -> dict[str, int]:
 
 
 def _sort_expert(opening: re.Match[str], history: History) -> str:
-    taken = {action.partition(" ")[2] for action, answer in history if answer == "good"}
+    taken = {action.partition(" ")[2] for action, answer in history if answer.startswith("left ")}
     left = {word: size for word, size in _sizes(opening).items() if word not in taken}
     return f"take {min(left or _sizes(opening), key=lambda word: _sizes(opening)[word])}"
 
@@ -119,15 +119,18 @@ class {{stage}}:
         self.words = "{{words}}".split()
         rng.shuffle(self.words)
         self.size = dict(zip(self.words, rng.sample(range(1, 10), len(self.words))))
-        self.text = "The{{theme}} sizes: " + ", ".join(f"{word} {self.size[word]}" for word in self.words) + ". take WORD, small first."
-        self.left = sorted(self.words, key=self.size.get)
+        self.text = "The{{theme}} sizes: " + self.sizes() + ". take WORD, small first."
+
+    def sizes(self):
+        return ", ".join(f"{word} {self.size[word]}" for word in self.words)
 
     def act(self, verb, word):
         if verb != "take":
             return None, "take WORD"
-        if word != self.left.pop(0):
+        if word != min(self.words, key=self.size.get):
             return False, "over"
-        return (None, "good") if self.left else (True, "over")
+        self.words.remove(word)
+        return (None, "left " + self.sizes()) if self.words else (True, "over")
 
     def plan(self):
         return ["take " + word for word in sorted(self.words, key=self.size.get)]

@@ -12,7 +12,7 @@ _SKILL = "pattern recognition"
 
 
 def _row(opening: re.Match[str], history: History) -> list[str]:
-    more = [answer for action, answer in history if action == "more"]
+    more = [answer.removeprefix("now ") for action, answer in history if action == "more"]
     return (more[-1] if more else opening["row"]).split()
 
 
@@ -26,7 +26,7 @@ def _cycle_moves(opening: re.Match[str], history: History) -> list[str]:
 
 
 def _cycle_dials(rng: np.random.Generator) -> Dials:
-    words = int(rng.integers(3, 6))
+    words = int(rng.integers(4, 6))
     return Dials(words, words + 1 + int(rng.integers(0, 2)), {"shown": str(int(rng.integers(2, 4)))})
 
 
@@ -47,7 +47,7 @@ class {{stage}}:
     def act(self, verb, word):
         if verb == "more":
             self.shown += 1
-            return None, self.row()
+            return None, "now " + self.row()
         if verb == "say":
             return word == self.words[self.shown % len(self.words)], "over"
         return None, "more or say WORD"
@@ -66,7 +66,7 @@ class {{stage}}:
 def _odd_seen(opening: re.Match[str], history: History) -> list[str]:
     return [
         *opening["row"].split(),
-        *(word for action, answer in history if action == "more" for word in answer.split()),
+        *(word for action, answer in history if action == "more" for word in answer.removeprefix("then ").split()),
     ]
 
 
@@ -99,7 +99,7 @@ class {{stage}}:
 
     def act(self, verb, word):
         if verb == "more":
-            return None, " ".join(self.row[4:])
+            return None, "then " + " ".join(self.row[4:])
         if verb == "say":
             return word == self.words[0], "over"
         return None, "more or say WORD"

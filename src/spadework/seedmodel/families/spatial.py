@@ -23,7 +23,7 @@ def _doors(opening: re.Match[str]) -> dict[str, list[str]]:
 def _map_expert(opening: re.Match[str], history: History) -> str:
     doors, here = _doors(opening), opening["start"]
     for action, answer in history:
-        if answer == "here":
+        if answer.startswith("here to "):
             here = action.partition(" ")[2]
     paths = [[here]]
     while paths:
@@ -54,10 +54,13 @@ class {{stage}}:
         self.text = "The{{theme}} doors: " + doors + ". From " + self.here + " reach " + self.goal + ": go WORD."
 
     def act(self, verb, word):
-        if verb != "go" or {(self.here, word), (word, self.here)}.isdisjoint(self.doors):
+        if verb != "go" or word not in self.beside():
             return None, "no door"
         self.here = word
-        return (True, "over") if word == self.goal else (None, "here")
+        return (True, "over") if word == self.goal else (None, "here to " + " or ".join(self.beside()))
+
+    def beside(self):
+        return [a if b == self.here else b for a, b in self.doors if self.here in (a, b)]
 
     def plan(self):
         return ["go " + word for word in self.words[1:]]
