@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -110,3 +111,36 @@ def test_an_ordinary_user_is_told_of_its_own_layers() -> None:
     absent = {layer["name"]: layer["absent_because"] for layer in json.loads(out)["isolation"]["layers"]}
     assert "only root can change users" in absent["user-nobody"]
     assert absent["seccomp"] == ""
+
+
+def test_with_an_address_the_layers_are_those_of_the_sandbox_there(spadework: Spadework) -> None:
+    here = json.loads(spadework("doctor", "--json").out)["isolation"]
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)
+        address = f"unix:{folder}/socket"
+        serve = "import sys; from spadework.cli import main; main()"
+        process = ordinary_python(serve, "sandbox", "serve", "--unix", f"{folder}/socket")
+        try:
+            assert process.stdout is not None
+            while "listening" not in process.stdout.readline():
+                assert process.poll() is None
+            there = json.loads(spadework("doctor", "--json", "--set", f"sandbox.address={address}").out)["isolation"]
+            told = spadework("doctor", "--set", f"sandbox.address={address}").out
+        finally:
+            process.kill()
+            process.communicate()
+    assert (here["address"], there["address"]) == ("", address)
+    assert f"isolation at {address}: " in told
+    assert f"a harmless program ran at {address}: " in told
+    absent = {layer["name"]: layer["absent_because"] for layer in there["layers"]}
+    assert "only root can change users" in absent["user-nobody"]
+    assert absent["seccomp"] == ""
+
+
+def test_a_sandbox_that_cannot_be_reached_is_a_problem(spadework: Spadework, tmp_path: Path) -> None:
+    done = spadework("doctor", "--json", "--set", f"sandbox.address=unix:{tmp_path}/socket")
+    assert done.status == 1
+    (problem,) = json.loads(done.out)["problems"]
+    assert problem.startswith(
+        f"a harmless program does not run in the sandbox at unix:{tmp_path}/socket: no sandbox answers at "
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 from spadework.sandbox.cluster.joining import CPUS
@@ -68,7 +69,8 @@ class Host:
             if self._seat is not None:
                 await self._seat.connection.close()
         finally:
-            ray.kill(self._actor)
+            with suppress(ConnectionError, ray.exceptions.RayError):  # the cluster has gone, and the actor with it
+                ray.kill(self._actor)
 
     async def _connect(self) -> Seat:
         self._session += 1

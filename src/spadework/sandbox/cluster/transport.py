@@ -66,9 +66,7 @@ def reason_of(error: Exception) -> str:
     """What Ray says of a call that failed, in a few words."""
     import ray
 
-    if isinstance(error, ray.exceptions.ActorUnavailableError):
-        return "Ray cannot reach the actor"
     if isinstance(error, ray.exceptions.RayActorError):
-        return "the actor died"
+        return "the actor has died, or Ray cannot reach it"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {lines[-1][:300]}" if lines else type(error).__name__
