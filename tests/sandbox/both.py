@@ -54,4 +54,13 @@ def start_ray() -> None:
     import ray
 
     if not ray.is_initialized():
-        ray.init("local", num_cpus=4, include_dashboard=False, log_to_driver=False, object_store_memory=1 << 27)
+        # Ray's workers stand back by default, and would get no CPU on a machine that does much else.
+        busy = {"worker_niceness": 0}
+        ray.init(
+            "local",
+            num_cpus=4,
+            include_dashboard=False,
+            log_to_driver=False,
+            object_store_memory=1 << 27,
+            _system_config=busy,
+        )
