@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -38,7 +39,7 @@ def test_json_has_the_same(spadework: Spadework) -> None:
     assert all(layer["in_force"] == (not layer["absent_because"]) for layer in found["isolation"]["layers"])
     assert found["isolation"]["required"] == ["seccomp"]
     assert found["probe"]["failure"] == ""
-    assert 0 < found["probe"]["worker_start_s"] < found["probe"]["template_start_s"]
+    assert 0 < found["probe"]["worker_start_s"] < found["probe"]["sandbox_start_s"]
 
 
 def test_a_level_below_that_required_is_a_problem_with_its_remedy(spadework: Spadework) -> None:
@@ -110,3 +111,36 @@ def test_an_ordinary_user_is_told_of_its_own_layers() -> None:
     absent = {layer["name"]: layer["absent_because"] for layer in json.loads(out)["isolation"]["layers"]}
     assert "only root can change users" in absent["user-nobody"]
     assert absent["seccomp"] == ""
+
+
+def test_with_an_address_the_layers_are_those_of_the_sandbox_there(spadework: Spadework) -> None:
+    here = json.loads(spadework("doctor", "--json").out)["isolation"]
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)
+        address = f"unix:{folder}/socket"
+        serve = "import sys; from spadework.cli import main; main()"
+        process = ordinary_python(serve, "sandbox", "serve", "--unix", f"{folder}/socket")
+        try:
+            assert process.stdout is not None
+            while "listening" not in process.stdout.readline():
+                assert process.poll() is None
+            there = json.loads(spadework("doctor", "--json", "--set", f"sandbox.address={address}").out)["isolation"]
+            told = spadework("doctor", "--set", f"sandbox.address={address}").out
+        finally:
+            process.kill()
+            process.communicate()
+    assert (here["address"], there["address"]) == ("", address)
+    assert f"isolation at {address}: " in told
+    assert f"a harmless program ran at {address}: " in told
+    absent = {layer["name"]: layer["absent_because"] for layer in there["layers"]}
+    assert "only root can change users" in absent["user-nobody"]
+    assert absent["seccomp"] == ""
+
+
+def test_a_sandbox_that_cannot_be_reached_is_a_problem(spadework: Spadework, tmp_path: Path) -> None:
+    done = spadework("doctor", "--json", "--set", f"sandbox.address=unix:{tmp_path}/socket")
+    assert done.status == 1
+    (problem,) = json.loads(done.out)["problems"]
+    assert problem.startswith(
+        f"a harmless program does not run in the sandbox at unix:{tmp_path}/socket: no sandbox answers at "
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -48,6 +49,22 @@ def test_programs_are_checked_where_the_setting_says(
     assert server.wait(180) == 0
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is missing: pip install 'spadework[ray]'")
+def test_programs_are_checked_on_a_ray_cluster(tmp_path: Path) -> None:
+    """In a process of its own, as is usual: Ray starts with the command and ends with it."""
+
+    def check(*arguments: str) -> list[dict[str, object]]:
+        command = [sys.executable, "-c", START, "check", str(LOCK), "--json", *arguments]
+        environment = {**os.environ, "RAY_ADDRESS": "local", "RAY_worker_niceness": "0"}
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
+        assert done.returncode == 0, done.stderr
+        (report,) = json.loads(done.stdout)
+        return [{key: value for key, value in gate.items() if key != "seconds"} for gate in report["gates"]]
+
+    assert check("--set", "sandbox.address=ray") == check()
+
+
 def test_a_sandbox_that_is_not_there_is_named(spadework: Spadework, tmp_path: Path) -> None:
     sentence = spadework("check", LOCK, "--set", f"sandbox.address=unix:{tmp_path / 'none'}").sentence
     assert sentence.startswith(f"no sandbox answers at unix:{tmp_path / 'none'} (No such file or directory); start one")
@@ -56,8 +73,8 @@ def test_a_sandbox_that_is_not_there_is_named(spadework: Spadework, tmp_path: Pa
 def test_what_is_no_address_is_refused(spadework: Spadework) -> None:
     sentence = spadework("check", LOCK, "--set", "sandbox.address=node-7").sentence
     assert sentence == (
-        "sandbox.address: 'node-7' is no address of a sandbox; it should be tcp://HOST:PORT or unix:PATH, "
-        "or empty for this machine"
+        "sandbox.address: 'node-7' is no address of a sandbox; it should be tcp://HOST:PORT, unix:PATH, ray or "
+        "ray://HOST:PORT, or empty for this machine"
     )
 
 
@@ -67,6 +84,7 @@ def test_what_is_no_address_is_refused(spadework: Spadework) -> None:
         ("sandbox.address=unix:here", "a server takes --host and --port, or --unix"),
         ("seed=1", "--set seed=1: a server has the settings of the section sandbox alone"),
         ("sandbox.memory_mb=1", "sandbox.memory_mb is 1"),
+        ("sandbox.actors=2", "sandbox.actors is 2 and programs do not run on Ray"),
     ],
 )
 def test_settings_that_a_server_does_not_have_are_refused(spadework: Spadework, setting: str, words: str) -> None:

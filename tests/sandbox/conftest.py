@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+
 import pytest
-from both import BOTH, Where
+from both import ALL, Where
 
 GUESS = '''
 import random
@@ -72,8 +75,16 @@ def tripwire() -> str:
     return TRIPWIRE
 
 
-@pytest.fixture(params=BOTH)
+@pytest.fixture(params=ALL)
 def where(request: pytest.FixtureRequest) -> Where:
-    """Once for the sandbox of this process, once for a served one."""
+    """Once for each kind of sandbox."""
     where: Where = request.param
     return where
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ray_ends() -> Iterator[None]:
+    """No test finds processes of Ray that other tests have started."""
+    yield
+    if (ray := sys.modules.get("ray")) is not None:
+        ray.shutdown()

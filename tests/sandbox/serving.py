@@ -15,7 +15,7 @@ from typing import Any, Self
 from processes import children
 
 from spadework.sandbox import Limits
-from spadework.sandbox.address import TcpAddress, UnixAddress, parse_address
+from spadework.sandbox.address import TcpAddress, UnixAddress, parse_server_address
 from spadework.sandbox.remote import messages
 from spadework.sandbox.remote.token import TOKEN, TOKEN_FILE, proof
 from spadework.sandbox.wire import HEADER, FrameReader
@@ -91,7 +91,7 @@ class Caller:
     """A connection that sends whatever a test wants."""
 
     def __init__(self, address: str) -> None:
-        parsed = parse_address(address)
+        parsed = parse_server_address(address)
         if isinstance(parsed, UnixAddress):
             self.socket = socket.socket(socket.AF_UNIX)
             self.socket.connect(parsed.path)

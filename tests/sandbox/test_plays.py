@@ -77,11 +77,16 @@ class SetEnv:
         return "", 0.0, True, False, {}
 """
 
-    async def first(hash_seed: int) -> str:
-        async with sandbox_at(where, hash_seed=hash_seed) as sandbox, await sandbox.open(source) as program:
-            return (await program.reset(0))[1]
+    async def first(hash_seed: int, *own: int | None) -> list[str]:
+        async with sandbox_at(where, hash_seed=hash_seed) as sandbox:
+            assert sandbox.hash_seed == hash_seed
+            return [(await (await sandbox.open(source, seed)).reset(0))[1] for seed in own]
 
-    assert asyncio.run(first(0)) == asyncio.run(first(0)) != asyncio.run(first(1))
+    zero, one, again = asyncio.run(first(0, None, 1, 0))
+    assert zero == again != one
+    assert asyncio.run(first(1, None, 0)) == [one, zero]
+    with pytest.raises(ValueError, match=r"the hash seed 4294967296 is not within \[0, 2\*\*32\)"):
+        asyncio.run(first(0, 2**32))
 
 
 @pytest.mark.parametrize(("action", "kind"), [("die", FaultKind.EXIT), ("hang", FaultKind.TIMEOUT)])

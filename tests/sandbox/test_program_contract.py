@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from typing import TypeVar
 
 import pytest
-from both import BOTH, Where, sandbox_at
+from both import ALL, Where, sandbox_at
 
 from spadework.sandbox import EnvironmentFault, FaultKind, Limits, ProgramHandle, ProgramInfo, Transition
 
@@ -44,7 +44,7 @@ class Laboratory:
         self._runner.close()
 
 
-@pytest.fixture(scope="module", params=BOTH)
+@pytest.fixture(scope="module", params=ALL)
 def lab(request: pytest.FixtureRequest) -> Iterator[Laboratory]:
     laboratory = Laboratory(request.param)
     yield laboratory

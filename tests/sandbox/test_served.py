@@ -10,52 +10,27 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from comparing import FAULTY_LIMITS, TALKATIVE, everything, fault_of, faulty, report
 from processes import children, wait_until_dead
 from serving import PATIENCE_S, SECRET, Caller, ServerProcess, frame
 
-from spadework.config import GatesConfig
-from spadework.environment.gates import GateReport, check_program
 from spadework.sandbox import (
-    EnvironmentFault,
     InfrastructureFault,
     Limits,
-    ProgramHost,
     RemoteSandbox,
     Sandbox,
     SandboxConfig,
     open_sandbox,
 )
-from spadework.sandbox.address import TcpAddress, UnixAddress, parse_address
+from spadework.sandbox.address import Address, RayAddress, TcpAddress, UnixAddress, parse_address, parse_server_address
 from spadework.sandbox.layers import LayerName
 from spadework.sandbox.remote import connection, messages, server, token
 from spadework.sandbox.remote.server import SandboxServer
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-
-PROGRAMS = Path(__file__).parent.parent / "programs"
-
-TALKATIVE = """
-import random
-
-
-class TalkativeEnv:
-    max_turns = 9
-
-    def reset(self, seed=None):
-        self.random = random.Random(5 if seed is None else seed)
-        return f"Schöne Aussicht \\N{SNOWMAN} {self.random.random()}"
-
-    def step(self, action):
-        info = {"all": [1, -(2**63), 2**64 - 1, 0.1, -0.0, None, True, {"tief": ["x", object()]}], "zahl": 10**30}
-        return f"{action!a} {self.random.random()}", self.random.random(), action == "end", action == "cut", info
-
-    def solution(self):
-        return ["x" * 10, "end"]
-"""
 
 
 @pytest.fixture(scope="module")
@@ -77,26 +52,6 @@ def client(served: ServerProcess, limits: Limits = Limits()) -> RemoteSandbox:  
     return RemoteSandbox(served.address, limits, token=SECRET)
 
 
-async def everything(sandbox: ProgramHost, source: str) -> list[object]:
-    """Whatever can be seen of a program in two plays."""
-    seen: list[object] = []
-    async with await sandbox.open(source) as program:
-        for seed in (None, 3, 2**64 - 1, -(2**63)):
-            play, first = await program.reset(seed)
-            seen.append(first)
-            for action in ("look", "", "\ud800 \U0001f600", "x" * 5000, "cut", "end"):
-                seen.append(await play.step(action))
-            seen.append(await play.solution())
-            await play.close()
-        for seed in (2**64, -(2**63) - 1):
-            with pytest.raises(ValueError, match="seed"):
-                await program.reset(seed)
-        with pytest.raises(TypeError, match="an action is a str"):
-            await play.step(7)  # type: ignore[arg-type]
-        seen.append(program.info)
-    return seen
-
-
 def test_a_program_shows_the_same_here_and_there(tcp: ServerProcess) -> None:
     async def run() -> None:
         async with Sandbox() as here, client(tcp) as there:
@@ -108,48 +63,23 @@ def test_a_program_shows_the_same_here_and_there(tcp: ServerProcess) -> None:
     asyncio.run(run())
 
 
-async def fault_of(sandbox: ProgramHost, source: str, *actions: str) -> EnvironmentFault:
-    with pytest.raises(EnvironmentFault) as caught:
-        async with await sandbox.open(source) as program:
-            play, _ = await program.reset(1)
-            for action in actions:
-                await play.step(action)
-    return caught.value
-
-
 def test_faults_are_the_same_here_and_there(tcp: ServerProcess, tripwire: str) -> None:
-    raising = tripwire.replace("self.count += 1", "self.count += 1 // (2 - self.count)")
-    cases = [
-        ("class X:\n    pass", ()),
-        ("x" * 400_001, ()),
-        (tripwire + "# a", ("x", "die")),
-        (tripwire + "# b", ("x", "hang")),
-        (tripwire + "# c", ("x", "loop")),
-        (raising, ("x", "x")),
-        (tripwire.replace('f"count {self.count}", 0.0', '"x" * 100_000, 0.0'), ("x",)),
-    ]
-
     async def run() -> None:
-        limits = Limits(step_timeout_s=0.3)
-        async with Sandbox(limits) as here, client(tcp, limits) as there:
-            for source, actions in cases:
+        async with Sandbox(FAULTY_LIMITS) as here, client(tcp, FAULTY_LIMITS) as there:
+            for source, actions in faulty(tripwire):
                 one, other = await fault_of(here, source, *actions), await fault_of(there, source, *actions)
                 assert (one.kind, one.reason, one.trace) == (other.kind, other.reason, other.trace)
 
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("path", ["sound/maze", "sound/wild_bare_string", "faulty/ends_its_process", "faulty/coin"])
+@pytest.mark.parametrize(
+    "path", ["sound/maze", "sound/wild_bare_string", "faulty/ends_its_process", "faulty/coin", "faulty/order_of_a_set"]
+)
 def test_the_gates_say_the_same_here_and_there(tcp: ServerProcess, path: str) -> None:
-    source = (PROGRAMS / f"{path}.py").read_text(encoding="utf-8")
-
-    async def report(sandbox: ProgramHost) -> GateReport:
-        found = await check_program(source, sandbox, GatesConfig(), run_seed=0, keep_going=True)
-        return replace(found, results=tuple(replace(result, seconds=0.0) for result in found.results))
-
     async def run() -> None:
         async with Sandbox() as here, client(tcp) as there:
-            assert await report(there) == await report(here)
+            assert await report(there, path) == await report(here, path)
 
     asyncio.run(run())
 
@@ -344,7 +274,7 @@ def test_the_processes_of_a_killed_client_end_and_those_of_others_go_on(unix: Se
 def test_a_server_says_that_it_lives_while_a_program_hangs(unix: ServerProcess, tripwire: str) -> None:
     caller = Caller(unix.address)
     caller.introduce("", Limits(step_timeout_s=600))
-    for number, call, play, argument in ((1, "open", 0, tripwire), (2, "reset", 1, 0)):
+    for number, call, play, argument in ((1, "open", 0, (tripwire, 0)), (2, "reset", 1, 0)):
         caller.send(number, call, 1, play, argument)
         assert caller.next()[:2] == [number, "ok"]
     caller.send(3, "step", 1, 1, "hang")
@@ -481,7 +411,10 @@ def test_more_clients_than_the_server_takes_are_told_so(tmp_path: Path, monkeypa
     address = f"unix:{tmp_path / 'socket'}"
 
     async def run() -> None:
-        async with SandboxServer(parse_address(address), Limits(), "", lambda line: None), RemoteSandbox(address):
+        async with (
+            SandboxServer(parse_server_address(address), Limits(), "", lambda line: None),
+            RemoteSandbox(address),
+        ):
             with pytest.raises(InfrastructureFault, match="refused: the server has 1 clients already"):
                 async with RemoteSandbox(address):
                     pass
@@ -491,7 +424,7 @@ def test_more_clients_than_the_server_takes_are_told_so(tmp_path: Path, monkeypa
 
 def test_another_version_is_named(tcp: ServerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(messages, "VERSION", 7)
-    assert "speaks version 1 of its protocol and this spadework version 7; install" in refusal(tcp.address, SECRET)
+    assert "speaks version 2 of its protocol and this spadework version 7; install" in refusal(tcp.address, SECRET)
 
 
 # What does not follow the protocol
@@ -537,13 +470,16 @@ def test_garbage_gets_one_sentence_and_the_others_go_on(tcp: ServerProcess, garb
     ("data", "words"),
     [
         (b"\xff\xff\xff\x7f", "a request of 2147483647 bytes"),
-        (messages.encode(1, "open", 1, 0, 5), "the call open with an argument of the wrong type"),
+        (messages.encode(1, "open", 1, 0, "x"), "the call open with an argument of the wrong type"),
+        (messages.encode(1, "open", 1, 0, ("x", None)), "the call open with an argument of the wrong type"),
+        (messages.encode(1, "open", 1, 0, ("x",)), "the call open with an argument of the wrong shape"),
+        (messages.encode(1, "open", 1, 0, ("x", 2**32)), "a hash seed out of range"),
         (messages.encode(1, "explode", 1, 0, None), "fields of the wrong type"),
         (messages.encode(1, "reset", 1, 1, True), "the call reset with an argument of the wrong type"),
         (messages.encode(1, "reset", 5, 1, 0), "a program that is not open"),
-        (messages.encode(0, "open", 1, 0, "x"), "the call open with the number 0"),
+        (messages.encode(0, "open", 1, 0, ("x", 0)), "the call open with the number 0"),
         (messages.encode(1, "leave", 1, 0, None), "the call leave with the number 1"),
-        (messages.encode(1, "open", 1, 0, "x") * 2, "a number twice"),
+        (messages.encode(1, "open", 1, 0, ("x", 0)) * 2, "a number twice"),
     ],
     ids=named,
 )
@@ -566,7 +502,7 @@ def test_a_client_that_reads_nothing_holds_up_nobody(unix: ServerProcess, tripwi
     loud = tripwire.replace('f"count {self.count}", 0.0', '"x" * 20_000, 0.0')
     caller = Caller(unix.address)
     caller.introduce("")
-    caller.send(1, "open", 1, 0, loud)
+    caller.send(1, "open", 1, 0, (loud, 0))
     assert caller.next()[:2] == [1, "ok"]
     for play in range(1, 21):
         caller.send(1 + play, "reset", 1, play, 0)
@@ -664,16 +600,20 @@ def test_a_server_that_breaks_the_protocol_is_given_up_with_every_call(
         ("tcp://[::1]:1", TcpAddress("::1", 1)),
         ("unix:/run/user/sandbox", UnixAddress("/run/user/sandbox")),
         ("unix:here", UnixAddress("here")),
+        ("ray", RayAddress()),
+        ("ray://head:10001", RayAddress("head:10001")),
     ],
 )
-def test_addresses_are_read_and_written_alike(text: str, address: TcpAddress | UnixAddress) -> None:
+def test_addresses_are_read_and_written_alike(text: str, address: Address) -> None:
     assert parse_address(text) == address
     assert str(address) == text
 
 
-@pytest.mark.parametrize("text", ["node-7:8471", "tcp://node-7", "tcp://:80", "tcp://a:99999", "unix:", "http://a:1"])
+@pytest.mark.parametrize(
+    "text", ["node-7:8471", "tcp://node-7", "tcp://:80", "tcp://a:99999", "unix:", "http://a:1", "ray://"]
+)
 def test_what_is_no_address_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="it should be tcp://HOST:PORT or unix:PATH"):
+    with pytest.raises(ValueError, match="it should be tcp://HOST:PORT, unix:PATH, ray or ray://HOST:PORT"):
         parse_address(text)
     with pytest.raises(ValueError, match=r"sandbox.address: .* or empty for this machine"):
         SandboxConfig(address=text)

@@ -1,4 +1,4 @@
-"""`spadework doctor`: whether training may run on this machine, and how programs are isolated on it."""
+"""`spadework doctor`: whether training may run on this machine, and how programs are isolated where they run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from spadework.cli.machine import Package
-    from spadework.sandbox import Limits
+    from spadework.sandbox import SandboxConfig
     from spadework.sandbox.probe import Probe
 
 EXAMPLES = "Examples: spadework doctor | spadework doctor --json | spadework doctor --set sandbox.isolation=best-effort"
@@ -24,6 +24,8 @@ GIBIBYTE = 1 << 30
 def doctor(overrides: Overrides = None, as_json: AsJson = False) -> None:
     """Look at this machine: packages, cores, memory, and every layer of isolation around a program.
 
+    With `sandbox.address` the layers are those of the sandbox there.
+
     Exit status: 0 if training may run, 1 if not.
     """
     import asyncio
@@ -34,16 +36,16 @@ def doctor(overrides: Overrides = None, as_json: AsJson = False) -> None:
     from spadework.presets import change_config
     from spadework.sandbox.probe import probe
 
-    limits = change_config(Config(), overrides or ()).sandbox
-    probed = asyncio.run(probe(limits))
+    config = change_config(Config(), overrides or ()).sandbox
+    probed = asyncio.run(probe(config))
     found = packages()
-    problems = _problems(limits, probed, found)
+    problems = _problems(config, probed, found)
     if as_json:
-        print_json(_as_json(limits, probed, found, problems))
+        print_json(_as_json(config, probed, found, problems))
     else:
         out = console()
         _print_machine(out, found)
-        _print_isolation(out, limits, probed)
+        _print_isolation(out, config, probed)
         for problem in problems:
             out.print(plain(f"NO  {problem}", "red"), soft_wrap=True)
         verdict = "training may not run" if problems else "training may run"
@@ -52,7 +54,7 @@ def doctor(overrides: Overrides = None, as_json: AsJson = False) -> None:
         raise typer.Exit(UNFIT)
 
 
-def _problems(limits: Limits, probed: Probe, found: tuple[Package, ...]) -> list[str]:
+def _problems(config: SandboxConfig, probed: Probe, found: tuple[Package, ...]) -> list[str]:
     """A sentence for each reason why training may not run."""
     from spadework.cli.machine import package_problems
     from spadework.sandbox import InfrastructureFault
@@ -60,11 +62,11 @@ def _problems(limits: Limits, probed: Probe, found: tuple[Package, ...]) -> list
 
     problems = list(package_problems(found))
     try:
-        require(probed.layers, limits)
+        require(probed.layers, config)
     except InfrastructureFault as fault:
-        problems.append(str(fault))
+        problems.append(f"{config.address}: {fault}" if config.address else str(fault))
     if probed.failure:
-        problems.append(f"a harmless program does not run in the sandbox: {probed.failure}")
+        problems.append(f"a harmless program does not run in the sandbox{_place(config)}: {probed.failure}")
     return problems
 
 
@@ -78,7 +80,7 @@ def _print_machine(out: Console, found: tuple[Package, ...]) -> None:
     out.print(table(("package", "version", "state", "extra"), rows))
 
 
-def _print_isolation(out: Console, limits: Limits, probed: Probe) -> None:
+def _print_isolation(out: Console, config: SandboxConfig, probed: Probe) -> None:
     from spadework.cli.output import plain, table
     from spadework.sandbox.layers import grade
 
@@ -87,11 +89,17 @@ def _print_isolation(out: Console, limits: Limits, probed: Probe) -> None:
         for layer in probed.layers
     ]
     out.print(table(("layer", "in force", "with it a program cannot"), rows))
-    required = ", ".join(sorted(limits.required_layers())) or "nothing"
-    out.print(plain(f"isolation: {grade(probed.layers)}; sandbox.isolation requires {required}"), soft_wrap=True)
-    if probed.template_start_s is not None and probed.worker_start_s is not None:
-        times = f"{1000 * probed.template_start_s:.0f} ms, and a program in it in {1000 * probed.worker_start_s:.1f} ms"
-        out.print(plain(f"a harmless program ran: the sandbox started in {times}"), soft_wrap=True)
+    required = ", ".join(sorted(config.required_layers())) or "nothing"
+    what = f"isolation{_place(config)}: {grade(probed.layers)}; sandbox.isolation requires {required}"
+    out.print(plain(what), soft_wrap=True)
+    if probed.sandbox_start_s is not None and probed.worker_start_s is not None:
+        times = f"{1000 * probed.sandbox_start_s:.0f} ms, and a program in it in {1000 * probed.worker_start_s:.1f} ms"
+        out.print(plain(f"a harmless program ran{_place(config)}: the sandbox started in {times}"), soft_wrap=True)
+
+
+def _place(config: SandboxConfig) -> str:
+    """Where programs run, unless that is here."""
+    return f" at {config.address}" if config.address else ""
 
 
 def _versions() -> dict[str, str]:
@@ -105,7 +113,7 @@ def _versions() -> dict[str, str]:
     }
 
 
-def _as_json(limits: Limits, probed: Probe, found: tuple[Package, ...], problems: list[str]) -> dict[str, Any]:
+def _as_json(config: SandboxConfig, probed: Probe, found: tuple[Package, ...], problems: list[str]) -> dict[str, Any]:
     from dataclasses import asdict
 
     from spadework.cli.machine import cores, memory_bytes
@@ -119,13 +127,14 @@ def _as_json(limits: Limits, probed: Probe, found: tuple[Package, ...], problems
         "memory_bytes": memory_bytes(),
         "packages": [asdict(package) | {"extra": package.extra, "needed": package.needed} for package in found],
         "isolation": {
+            "address": config.address,
             "grade": grade(probed.layers),
-            "required": sorted(limits.required_layers()),
+            "required": sorted(config.required_layers()),
             "layers": [asdict(layer) | {"in_force": layer.in_force} | asdict(layer.purpose) for layer in probed.layers],
         },
         "probe": {
             "failure": probed.failure,
-            "template_start_s": probed.template_start_s,
+            "sandbox_start_s": probed.sandbox_start_s,
             "worker_start_s": probed.worker_start_s,
         },
     }

@@ -23,6 +23,7 @@ EXTRAS: Mapping[str, str] = MappingProxyType(
         "tensorboard": TRAIN,
         "matplotlib": TRAIN,
         "pyarrow": "parquet",
+        "ray": "ray",
     }
 )
 """Packages that are not in the base, and the extra that brings them."""

@@ -11,7 +11,7 @@ from spadework.cli.options import Overrides
 
 if TYPE_CHECKING:
     from spadework.sandbox import Limits
-    from spadework.sandbox.address import Address
+    from spadework.sandbox.address import ServerAddress
 
 EXAMPLES = (
     "Examples: spadework sandbox serve --unix sandbox.sock | "
@@ -63,7 +63,7 @@ def serve(
         asyncio.run(_serve(UnixAddress(str(unix)), limits, ""))
 
 
-async def _serve(address: Address, limits: Limits, token: str) -> None:
+async def _serve(address: ServerAddress, limits: Limits, token: str) -> None:
     import asyncio
     import signal
 

@@ -1,13 +1,13 @@
-"""What callers need of a sandbox, wherever its programs run: the local `Sandbox` or a `RemoteSandbox`."""
+"""What callers need of a sandbox, wherever its programs run: a `Sandbox`, `RemoteSandbox` or `RaySandbox`."""
 
 from __future__ import annotations
 
 from types import TracebackType
 from typing import Protocol, Self
 
+from spadework.sandbox.handles import ProgramInfo
 from spadework.sandbox.layers import Layer
 from spadework.sandbox.outcomes import Transition
-from spadework.sandbox.program import ProgramInfo
 
 
 class PlayHandle(Protocol):
@@ -40,9 +40,12 @@ class ProgramHandle(Protocol):
 class ProgramHost(Protocol):
     """What opens programs. See `Sandbox`."""
 
+    @property
+    def hash_seed(self) -> int: ...
+
     def level(self) -> tuple[Layer, ...]: ...
 
-    async def open(self, source: str) -> ProgramHandle: ...
+    async def open(self, source: str, hash_seed: int | None = None) -> ProgramHandle: ...
 
     async def close(self) -> None: ...
 

@@ -6,7 +6,7 @@ against it.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -15,9 +15,10 @@ from pydantic import (
     ValidationError,
     ValidatorFunctionWrapHandler,
     field_validator,
+    model_validator,
 )
 
-from spadework.sandbox.address import parse_address
+from spadework.sandbox.address import RayAddress, parse_address
 from spadework.sandbox.layers import LayerName
 
 Seconds = Annotated[float, Field(gt=0.0, le=86_400.0)]
@@ -83,7 +84,11 @@ class SandboxConfig(Limits):
     """Limits, and where the programs run that they hold for."""
 
     address: str = ""
-    """Where programs run: `tcp://HOST:PORT` or `unix:PATH` of `spadework sandbox serve`; empty for this machine."""
+    """Where programs run: `tcp://HOST:PORT` or `unix:PATH` of `spadework sandbox serve`; `ray` for the nodes of the
+    cluster that Ray finds, or starts on this machine; `ray://HOST:PORT` for those behind a Ray Client server; empty for
+    this machine."""
+    actors: Annotated[int, Field(ge=0, le=10_000)] = 0
+    """Ray actors that programs are spread over, each with one CPU of the cluster; 0 for one on every node."""
 
     @field_validator("address")
     @classmethod
@@ -94,3 +99,12 @@ class SandboxConfig(Limits):
             except ValueError as error:
                 raise ValueError(f"sandbox.address: {error}, or empty for this machine") from None
         return address
+
+    @model_validator(mode="after")
+    def _actors_are_of_ray(self) -> Self:
+        if self.actors and not (self.address and isinstance(parse_address(self.address), RayAddress)):
+            raise ValueError(
+                f"sandbox.actors is {self.actors} and programs do not run on Ray; set sandbox.address to 'ray', or "
+                "leave sandbox.actors out"
+            )
+        return self

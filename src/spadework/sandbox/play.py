@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from spadework.sandbox import wire
-from spadework.sandbox.outcomes import EnvironmentFault, FaultKind, InfrastructureFault, Transition
+from spadework.sandbox.handles import BasePlay, PlayCall
+from spadework.sandbox.limits import Limits
+from spadework.sandbox.outcomes import EnvironmentFault, FaultKind, InfrastructureFault
 from spadework.sandbox.worker import Lost, WorkerProcess
 
 if TYPE_CHECKING:
@@ -26,51 +28,24 @@ T = TypeVar("T")
 class Exchange:
     """A call that was answered, and a checksum of the answer."""
 
-    call: str
+    call: PlayCall
     argument: object
     checksum: int
 
 
-class Play:
-    """Made by `Program.reset`. One call at a time; after a fault every call raises the same fault again."""
+class Play(BasePlay):
+    """Made by `Program.reset`."""
 
-    def __init__(self, program: Program, number: int, seed: int | None) -> None:
+    def __init__(self, program: Program, number: int) -> None:
+        super().__init__(program)
         self._program = program
         self._number = number
-        self._seed = seed
         self._worker: WorkerProcess | None = None
         self._exchanges: list[Exchange] = []
         self._spent_s = 0.0
-        self._fault: EnvironmentFault | None = None
-        self._busy = False
-        self._closed = False
 
-    async def begin(self) -> str:
-        limits = self._program.limits
-        return await self._call(
-            "reset", self._seed, limits.reset_timeout_s, lambda value: wire.observation_of(value, limits)
-        )
-
-    async def step(self, action: str) -> Transition:
-        """Raises EnvironmentFault or InfrastructureFault; TypeError if the action is no text."""
-        if not isinstance(action, str):
-            raise TypeError(f"an action is a str, not {type(action).__name__}")
-        limits = self._program.limits
-        return await self._call("step", action, limits.step_timeout_s, lambda value: wire.transition_of(value, limits))
-
-    async def solution(self) -> tuple[str, ...]:
-        """The actions that win this play. Raises EnvironmentFault of kind CONTRACT if there are none."""
-        return await self._call("solution", None, self._program.limits.reset_timeout_s, wire.solution_of)
-
-    async def close(self) -> None:
-        """Forget the play. Never fails; may be called again."""
-        if not self._closed:
-            self._closed = True
-            self._detach()
-
-    async def _call(self, call: str, argument: object, limit_s: float, read: Callable[[object], T]) -> T:
-        self._require_usable()
-        self._busy = True
+    async def _ask(self, call: PlayCall, argument: str | int | None, read: Callable[[object], T]) -> T:
+        limit_s = _limit_s(call, self._program.limits)
         try:
             while True:
                 worker = await self._attached()
@@ -82,20 +57,9 @@ class Play:
                 self._exchanges.append(Exchange(call, argument, _checksum(answer.value)))
                 self._spend(answer.elapsed_us)
                 return value
-        except EnvironmentFault as fault:
-            self._fault = fault
-            self._detach()
-            raise
         except InfrastructureFault:
-            self._detach()  # what was answered so far is known: the same call may be tried again
+            self._leave()  # what was answered so far is known
             raise
-        except BaseException:
-            # cancelled: whether the program has seen the call is unknown
-            self._closed = True
-            self._detach()
-            raise
-        finally:
-            self._busy = False
 
     async def _attached(self) -> WorkerProcess:
         """The process that holds this play, after replaying it if its last process is gone."""
@@ -107,10 +71,9 @@ class Play:
         return self._worker
 
     async def _replay(self, worker: WorkerProcess) -> None:
-        limits = self._program.limits
         futures = []
         for exchange in self._exchanges:
-            limit_s = limits.step_timeout_s if exchange.call == "step" else limits.reset_timeout_s
+            limit_s = _limit_s(exchange.call, self._program.limits)
             futures.append(worker.request(exchange.call, self._number, exchange.argument, limit_s))
         for index, (exchange, answer) in enumerate(zip(self._exchanges, await asyncio.gather(*futures), strict=True)):
             if isinstance(answer, Lost):
@@ -142,24 +105,19 @@ class Play:
         if self._spent_s > limit_s:
             raise EnvironmentFault(FaultKind.TIMEOUT, f"the play took longer than {limit_s:g} s in all")
 
-    def _require_usable(self) -> None:
-        if self._fault is not None:
-            raise EnvironmentFault(self._fault.kind, self._fault.reason, self._fault.trace)
-        if self._closed:
-            raise RuntimeError("the play is closed")
-        if self._busy:
-            raise RuntimeError("a play answers one call at a time")
-        self._program.require_usable()
-
     def _raise_if_guilty(self, lost: Lost) -> None:
         if lost.guilty:
             raise EnvironmentFault(lost.kind, lost.reason)
 
-    def _detach(self) -> None:
+    def _leave(self) -> None:
         worker, self._worker = self._worker, None
         if worker is not None and worker.alive:
             worker.request("close", self._number, None, self._program.limits.reset_timeout_s)
             self._program.leave(worker)
+
+
+def _limit_s(call: PlayCall, limits: Limits) -> float:
+    return limits.step_timeout_s if call == "step" else limits.reset_timeout_s
 
 
 def _checksum(value: object) -> int:

@@ -13,14 +13,15 @@ import hashlib
 import importlib.util
 import re
 from collections.abc import Collection
-from types import TracebackType
+from typing import NamedTuple
 
 from spadework.sandbox import wire
 from spadework.sandbox.deadlines import Watch
+from spadework.sandbox.handles import BaseSandbox
 from spadework.sandbox.layers import Layer, LayerName
 from spadework.sandbox.limits import Limits
 from spadework.sandbox.outcomes import FaultKind, InfrastructureFault
-from spadework.sandbox.program import Program, Record, require_source
+from spadework.sandbox.program import Program, Record
 from spadework.sandbox.template import Template
 from spadework.sandbox.worker import Lost, WorkerProcess
 
@@ -31,7 +32,14 @@ MAX_TEMPLATE_STARTS = 8
 WORKER_STARTS = 3
 
 
-class Sandbox:
+class Kind(NamedTuple):
+    """What processes that come from one template have in common."""
+
+    extras: tuple[str, ...]
+    hash_seed: int
+
+
+class Sandbox(BaseSandbox[Program]):
     """Use it with `async with`, in one event loop. Programs opened in it end with it.
 
     ``hash_seed`` fixes the hashes of texts, and so the order of sets; a program whose plays differ between two
@@ -47,55 +55,37 @@ class Sandbox:
     ) -> None:
         if LayerName.PROCESS in without:
             raise ValueError("programs always run in a process of their own")
-        self.limits = limits
+        super().__init__(limits, hash_seed)
         self._without = tuple(without)
-        self.hash_seed = hash_seed
-        self._templates: dict[tuple[str, ...], Template] = {}
-        self._starts: dict[tuple[str, ...], int] = {}
+        self._templates: dict[Kind, Template] = {}
+        self._starts: dict[Kind, int] = {}
         self._starting = asyncio.Lock()
         self._records: dict[bytes, Record] = {}
         self._programs: list[Program] = []
         self._level: tuple[Layer, ...] = ()
         self._watch: Watch | None = None
 
-    async def __aenter__(self) -> Sandbox:
-        """Starts the template. Raises InfrastructureFault if it does not start or is not isolated enough."""
-        self._watch = Watch()
-        try:
-            worker = await self._start_worker("")
-            worker.stop()
-            await worker.ended()
-        except BaseException:
-            await self.close()
-            raise
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()
-
     def level(self) -> tuple[Layer, ...]:
         """Every layer of isolation, in force or not, from the weakest to the strongest."""
         return self._level
 
-    async def open(self, source: str) -> Program:
-        """The program, loaded and constructed once.
+    async def _start(self) -> None:
+        """Start the template, and see what isolation its workers have."""
+        self._watch = Watch()
+        worker = await self._start_worker("", self.hash_seed)
+        worker.stop()
+        await worker.ended()
 
-        Raises EnvironmentFault (LOAD if the source does not compile, import or construct, or does not define one
-        class whose name ends in Env) and InfrastructureFault.
-        """
-        require_source(source, self.limits)
+    async def _open(self, source: str, hash_seed: int) -> Program:
         digest = hashlib.sha256(source.encode("utf-8", "surrogatepass")).digest()
         record = self._records.get(digest) or Record(lambda culprit: self._records.__setitem__(digest, culprit))
-        program = Program(source, self.limits, record, self._start_worker)
+        program = Program(source, self.limits, record, lambda source: self._start_worker(source, hash_seed))
         program.require_usable()
         await program.load()
         self._programs = [*(other for other in self._programs if not other.closed), program]
         return program
 
-    async def close(self) -> None:
-        """End every program and every process."""
+    async def _end(self) -> None:
         programs, self._programs = self._programs, []
         templates, self._templates = self._templates, {}
         for program in programs:
@@ -106,11 +96,11 @@ class Sandbox:
             self._watch.close()
             self._watch = None
 
-    async def _start_worker(self, source: str) -> WorkerProcess:
+    async def _start_worker(self, source: str, hash_seed: int) -> WorkerProcess:
         """A locked worker that holds ``source`` and has not run it."""
         reason = ""
         for _ in range(WORKER_STARTS):
-            template = await self._template(_extras_of(source))
+            template = await self._template(Kind(_extras_of(source), hash_seed))
             try:
                 worker = await template.spawn()
             except InfrastructureFault as fault:
@@ -137,19 +127,19 @@ class Sandbox:
             worker.stop()
             raise
 
-    async def _template(self, extras: tuple[str, ...]) -> Template:
-        if self._watch is None:
-            raise RuntimeError("the sandbox is not open: use `async with Sandbox()`")
+    async def _template(self, kind: Kind) -> Template:
         async with self._starting:
-            template = self._templates.get(extras)
+            self._require_open()
+            assert self._watch is not None
+            template = self._templates.get(kind)
             if template is None or not template.alive:
                 if template is not None:
                     await template.close()
-                self._starts[extras] = self._starts.get(extras, 0) + 1
-                if self._starts[extras] > MAX_TEMPLATE_STARTS:
+                self._starts[kind] = self._starts.get(kind, 0) + 1
+                if self._starts[kind] > MAX_TEMPLATE_STARTS:
                     raise InfrastructureFault(f"the sandbox's template process ended {MAX_TEMPLATE_STARTS} times")
-                template = self._templates[extras] = await Template.start(
-                    self.limits, extras, self.hash_seed, self._watch, self._without
+                template = self._templates[kind] = await Template.start(
+                    self.limits, kind.extras, kind.hash_seed, self._watch, self._without
                 )
             return template
 

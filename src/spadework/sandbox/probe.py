@@ -1,4 +1,4 @@
-"""Looks at what the sandbox of this machine is worth: its layers, and whether a harmless program runs in it."""
+"""Looks at what a sandbox is worth: its layers, and whether a harmless program runs in it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import time
 from dataclasses import dataclass
 
 from spadework.sandbox.layers import Layer
-from spadework.sandbox.limits import Limits, SandboxConfig
+from spadework.sandbox.limits import SandboxConfig
 from spadework.sandbox.opening import open_sandbox
 from spadework.sandbox.outcomes import EnvironmentFault, InfrastructureFault
-from spadework.sandbox.pool import Sandbox
 
 STARTS = 5
 SEED = 7
@@ -36,7 +35,7 @@ class Probe:
 
     layers: tuple[Layer, ...]
     failure: str
-    template_start_s: float | None = None
+    sandbox_start_s: float | None = None
     worker_start_s: float | None = None
     """Median, from the source text to a loaded program."""
 
@@ -47,14 +46,14 @@ async def isolation_of(config: SandboxConfig) -> tuple[Layer, ...]:
         return sandbox.level()
 
 
-async def probe(limits: Limits) -> Probe:
-    """Starts a sandbox, whatever isolation ``limits`` require, and plays a program in it."""
-    limits = limits.model_copy(update={"isolation": "best-effort"})
+async def probe(config: SandboxConfig) -> Probe:
+    """Plays a program where ``config`` says that programs run, whatever isolation it requires."""
+    config = config.model_copy(update={"isolation": "best-effort"})
     began = time.perf_counter()
     layers: tuple[Layer, ...] = ()
     try:
-        async with Sandbox(limits) as sandbox:
-            template_s = time.perf_counter() - began
+        async with open_sandbox(config) as sandbox:
+            sandbox_s = time.perf_counter() - began
             layers = sandbox.level()
             worker_s = []
             for number in range(STARTS):
@@ -67,4 +66,4 @@ async def probe(limits: Limits) -> Probe:
                         return Probe(layers, f"it answered {answer.observation!r} instead of {ANSWER!r}")
     except (EnvironmentFault, InfrastructureFault) as fault:
         return Probe(layers, str(fault))
-    return Probe(layers, "", template_s, statistics.median(worker_s))
+    return Probe(layers, "", sandbox_s, statistics.median(worker_s))

@@ -31,7 +31,7 @@ from spadework.store.atomic import TEMPORARY_SUFFIX, write_atomically
 from spadework.store.errors import StoreError
 
 FORMAT_VERSION = 1
-MAY_CHANGE = ("iterations", "checkpoint.", "sandbox.address")
+MAY_CHANGE = ("iterations", "checkpoint.", "sandbox.address", "sandbox.actors")
 """Keys (or their prefixes) that say how long or where a run goes on, not what it is: they may differ later."""
 
 _CONFIG = "config.json"

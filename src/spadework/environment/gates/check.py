@@ -15,7 +15,7 @@ from spadework.config import GatesConfig
 from spadework.environment.adaptation import adapt
 from spadework.environment.fingerprint import NoveltyIndex
 from spadework.environment.gates.contract import contract
-from spadework.environment.gates.determinism import determinism, shifted
+from spadework.environment.gates.determinism import determinism, other_hashes, shifted
 from spadework.environment.gates.hint import hint_safe
 from spadework.environment.gates.novel import check_novel
 from spadework.environment.gates.plays import GateFailed, OpenProgram, PlayFault
@@ -151,12 +151,12 @@ def _faulty(name: GateName, fault: EnvironmentFault | PlayFault, reason: str, se
 
 @asynccontextmanager
 async def _twin_opener(sandbox: ProgramHost, program: Program) -> AsyncIterator[Callable[[], Awaitable[OpenProgram]]]:
-    """Opens the same program in a second process when asked, and closes it at the end."""
+    """Opens the same program when asked, in a process of other clocks and hashes, and closes it at the end."""
     twins: list[ProgramHandle] = []
 
     async def open_twin() -> OpenProgram:
         try:
-            twins.append(await sandbox.open(shifted(program.source)))
+            twins.append(await sandbox.open(shifted(program.source), other_hashes(sandbox.hash_seed)))
         except EnvironmentFault as fault:
             raise PlayFault(fault, "in a second process") from fault
         return twins[-1]

@@ -10,23 +10,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from types import TracebackType
 from typing import TypeVar
 
 from spadework.sandbox import wire
-from spadework.sandbox.address import TcpAddress, parse_address
+from spadework.sandbox.address import TcpAddress, parse_server_address
+from spadework.sandbox.handles import BasePlay, BaseProgram, BaseSandbox, PlayCall
 from spadework.sandbox.layers import Layer
 from spadework.sandbox.limits import Limits
-from spadework.sandbox.outcomes import EnvironmentFault, InfrastructureFault, Transition
-from spadework.sandbox.program import ProgramInfo, require_seed, require_source, with_notes
+from spadework.sandbox.outcomes import InfrastructureFault, Transition
 from spadework.sandbox.remote.connection import Connection, connect
-from spadework.sandbox.remote.messages import MAX_ACTION_CHARS, Call, Status, error_of
+from spadework.sandbox.remote.messages import MAX_ACTION_CHARS, Argument, Call, Status, error_of
 from spadework.sandbox.remote.token import read_token, require_token
 
 T = TypeVar("T")
 
 
-class RemoteSandbox:
+class RemoteSandbox(BaseSandbox["RemoteProgram"]):
     """Use it with `async with`, in one event loop. Programs opened in it end with it.
 
     ``address`` is that of `spadework sandbox serve`; for a TCP port the token is that of the environment unless it is
@@ -42,48 +41,36 @@ class RemoteSandbox:
         token: str | None = None,
     ) -> None:
         """Raises ValueError for an address that is none."""
-        self.limits = limits
-        self.hash_seed = hash_seed
-        self._address = parse_address(address)
+        super().__init__(limits, hash_seed)
+        self._address = parse_server_address(address)
         self._token = token
         self._connecting = asyncio.Lock()
         self._connection: Connection | None = None
         self._programs = 0
 
-    async def __aenter__(self) -> RemoteSandbox:
-        """Raises InfrastructureFault if nothing answers at the address, or the server refuses."""
-        self._connection = await self._connect()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()
-
     def level(self) -> tuple[Layer, ...]:
         """Every layer of isolation of the other machine, in force or not, from the weakest to the strongest."""
         return () if self._connection is None else self._connection.level
 
-    async def open(self, source: str) -> RemoteProgram:
-        """The program, loaded and constructed once. Raises what `Sandbox.open` raises."""
-        require_source(source, self.limits)
+    async def _start(self) -> None:
+        self._connection = await self._connect()
+
+    async def _open(self, source: str, hash_seed: int) -> RemoteProgram:
         connection = await self._connected()
         self._programs += 1
         program = RemoteProgram(connection, self._programs, self.limits)
-        await program.load(source)
+        await program.load(source, hash_seed)
         return program
 
-    async def close(self) -> None:
-        """End every program, and wait for it."""
+    async def _end(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()
 
     async def _connected(self) -> Connection:
         async with self._connecting:
-            if self._connection is None:
-                raise RuntimeError("the sandbox is not open: use `async with RemoteSandbox(address)`")
-            if self._connection.lost:
+            self._require_open()
+            if self._connection is None or self._connection.lost:
                 self._connection = await self._connect()
             return self._connection
 
@@ -95,59 +82,37 @@ class RemoteSandbox:
         return await connect(self._address, token, self.limits, self.hash_seed)
 
 
-class RemoteProgram:
-    """See `Program`. Made by `RemoteSandbox.open`; close it, or use `async with`."""
+class RemoteProgram(BaseProgram["RemotePlay"]):
+    """See `Program`. Made by `RemoteSandbox.open`."""
 
     def __init__(self, connection: Connection, number: int, limits: Limits) -> None:
-        self.limits = limits
-        self.info = ProgramInfo("", None, False, ())
-        self.closed = False
+        super().__init__(limits)
         self._connection = connection
         self._number = number
         self._plays = 0
 
-    async def reset(self, seed: int | None) -> tuple[RemotePlay, str]:
-        """See `Program.reset`."""
-        require_seed(seed)
-        self._plays += 1
-        play = RemotePlay(self, self._plays)
-        return play, await play.begin(seed)
+    @property
+    def closed(self) -> bool:
+        return self._closed or self._connection.closed
 
-    async def close(self) -> None:
-        """End the program's processes. Its plays cannot be used any more."""
-        if self.closed:
-            return
-        self.closed = True
-        with suppress(InfrastructureFault, RuntimeError):  # the connection has ended, and the program with it
-            await self._connection.request(Call.CLOSE, self._number, 0, None)
+    @property
+    def lost(self) -> bool:
+        """Whether its connection is, and it with it."""
+        return self._connection.lost
 
-    async def __aenter__(self) -> RemoteProgram:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    async def load(self, source: str) -> None:
+    async def load(self, source: str, hash_seed: int) -> None:
         """Have the program opened, and learn what it is."""
         try:
-            class_name, max_turns, has_solution = await self.ask(Call.OPEN, 0, source, wire.loaded_of)
+            self.learn(await self.ask(Call.OPEN, 0, (source, hash_seed), wire.loaded_of))
         except asyncio.CancelledError:
-            self._connection.leave(self._number, 0)
+            self.leave(0)
             raise
-        self.info = ProgramInfo(class_name, max_turns, has_solution, self.info.adaptations)
 
-    def require_usable(self) -> None:
-        """Raises RuntimeError if the program is closed."""
-        if self.closed or self._connection.closed:
-            raise RuntimeError(f"the program {self.info.class_name} is closed")
-
-    async def ask(self, call: Call, play: int, argument: str | int | None, read: Callable[[object], T]) -> T:
+    async def ask(self, call: Call, play: int, argument: Argument, read: Callable[[object], T]) -> T:
         """What ``read`` makes of the answer. Raises what the server says was raised."""
         reply = await self._connection.request(call, self._number, play, argument)
         if reply.notes:
-            self.info = with_notes(self.info, reply.notes)
+            self.note(reply.notes)
         try:
             if reply.status is Status.OK:
                 return read(reply.value)
@@ -157,65 +122,36 @@ class RemoteProgram:
         raise error
 
     def leave(self, play: int) -> None:
+        """Give up a play, or the program if ``play`` is 0."""
         if not self.closed:
             self._connection.leave(self._number, play)
 
+    async def _begin(self, seed: int | None) -> tuple[RemotePlay, str]:
+        self._plays += 1
+        play = RemotePlay(self, self._plays)
+        return play, await play.begin(seed)
 
-class RemotePlay:
-    """See `Play`. Made by `RemoteProgram.reset`; one call at a time."""
+    async def _end(self) -> None:
+        with suppress(InfrastructureFault, RuntimeError):  # the connection has ended, and the program with it
+            await self._connection.request(Call.CLOSE, self._number, 0, None)
+
+
+class RemotePlay(BasePlay):
+    """See `Play`. Made by `RemoteProgram.reset`."""
 
     def __init__(self, program: RemoteProgram, number: int) -> None:
+        super().__init__(program)
         self._program = program
         self._number = number
-        self._fault: EnvironmentFault | None = None
-        self._busy = False
-        self._closed = False
-
-    async def begin(self, seed: int | None) -> str:
-        limits = self._program.limits
-        return await self._call(Call.RESET, seed, lambda value: wire.observation_of(value, limits))
 
     async def step(self, action: str) -> Transition:
         """See `Play.step`. Raises ValueError as well, for an action of more than `MAX_ACTION_CHARS` characters."""
-        if not isinstance(action, str):
-            raise TypeError(f"an action is a str, not {type(action).__name__}")
-        if len(action) > MAX_ACTION_CHARS:
+        if isinstance(action, str) and len(action) > MAX_ACTION_CHARS:
             raise ValueError(f"the action has {len(action)} characters; a served sandbox takes {MAX_ACTION_CHARS}")
-        limits = self._program.limits
-        return await self._call(Call.STEP, action, lambda value: wire.transition_of(value, limits))
+        return await super().step(action)
 
-    async def solution(self) -> tuple[str, ...]:
-        """See `Play.solution`."""
-        return await self._call(Call.SOLUTION, None, wire.solution_of)
+    async def _ask(self, call: PlayCall, argument: str | int | None, read: Callable[[object], T]) -> T:
+        return await self._program.ask(Call(call), self._number, argument, read)
 
-    async def close(self) -> None:
-        """Forget the play. Never fails; may be called again."""
-        if not self._closed:
-            self._closed = True
-            self._program.leave(self._number)
-
-    async def _call(self, call: Call, argument: str | int | None, read: Callable[[object], T]) -> T:
-        self._require_usable()
-        self._busy = True
-        try:
-            return await self._program.ask(call, self._number, argument, read)
-        except EnvironmentFault as fault:
-            self._fault = fault
-            raise
-        except InfrastructureFault:
-            raise
-        except BaseException:
-            # cancelled: whether the program has seen the call is unknown
-            await self.close()
-            raise
-        finally:
-            self._busy = False
-
-    def _require_usable(self) -> None:
-        if self._fault is not None:
-            raise EnvironmentFault(self._fault.kind, self._fault.reason, self._fault.trace)
-        if self._closed:
-            raise RuntimeError("the play is closed")
-        if self._busy:
-            raise RuntimeError("a play answers one call at a time")
-        self._program.require_usable()
+    def _leave(self) -> None:
+        self._program.leave(self._number)

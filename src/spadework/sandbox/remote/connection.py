@@ -8,13 +8,13 @@ import secrets
 import socket
 from contextlib import suppress
 
-from spadework.sandbox.address import Address, UnixAddress
+from spadework.sandbox.address import ServerAddress, UnixAddress
 from spadework.sandbox.layers import Layer
 from spadework.sandbox.limits import Limits
 from spadework.sandbox.outcomes import InfrastructureFault
 from spadework.sandbox.remote import messages
 from spadework.sandbox.remote.link import Link
-from spadework.sandbox.remote.messages import Call, Reply, Status
+from spadework.sandbox.remote.messages import Argument, Call, Reply, Status
 from spadework.sandbox.remote.token import proof, proves
 from spadework.sandbox.wire import ProtocolBreach
 
@@ -26,12 +26,12 @@ PING_S = 20.0
 
 
 class Connection(Link):
-    """Made by `connect`. Calls are answered in any order, each by its number."""
+    """Calls are answered in any order, each by its number. ``name`` says in sentences who answers them."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, name: str) -> None:
         super().__init__("a message", "strict")
         self.level: tuple[Layer, ...] = ()
-        self._address = address
+        self.name = name
         self._calls: dict[int, asyncio.Future[Reply]] = {}
         self._last_number = 0
         self._awaited: asyncio.Future[object] | None = self._loop.create_future()
@@ -47,7 +47,7 @@ class Connection(Link):
     def lost(self) -> bool:
         return bool(self._lost)
 
-    def request(self, call: Call, program: int, play: int, argument: str | int | None) -> asyncio.Future[Reply]:
+    def request(self, call: Call, program: int, play: int, argument: Argument) -> asyncio.Future[Reply]:
         """Queue a call. Its future raises InfrastructureFault if the connection is lost, RuntimeError if closed."""
         future: asyncio.Future[Reply] = self._loop.create_future()
         if self._lost:
@@ -85,12 +85,11 @@ class Connection(Link):
 
     async def introduce(self, token: str, limits: Limits, hash_seed: int) -> None:
         """Raises InfrastructureFault with the reason if the server and this client do not suit each other."""
-        where = f"the sandbox at {self._address}"
         try:
             version, server_nonce = messages.greeting_of(await self._next(CONNECT_TIMEOUT_S))
             if version != messages.VERSION:
                 raise InfrastructureFault(
-                    f"{where} speaks version {version} of its protocol and this spadework version "
+                    f"{self.name} speaks version {version} of its protocol and this spadework version "
                     f"{messages.VERSION}; install the same spadework on both machines"
                 )
             self._awaited = self._loop.create_future()
@@ -101,9 +100,9 @@ class Connection(Link):
             reply = messages.reply_of(await self._next(WELCOME_TIMEOUT_S))
             said, self.level = messages.welcome_of(reply.value)
             if not proves(token, "server", server_nonce, nonce, said):
-                raise InfrastructureFault(f"{where} does not know the token; it is not the server that was meant")
+                raise InfrastructureFault(f"{self.name} does not know the token; it is not the server that was meant")
         except ProtocolBreach as breach:
-            raise InfrastructureFault(f"what listens at {self._address} is no sandbox: it sent {breach}") from None
+            raise InfrastructureFault(f"what should be {self.name} is no sandbox: it sent {breach}") from None
         self.accept_up_to(messages.max_reply_bytes(limits))
 
     def received(self, message: object) -> None:
@@ -117,7 +116,7 @@ class Connection(Link):
             return
         reply = messages.reply_of(message)
         if reply.status is Status.END:
-            self._lose(f"the sandbox at {self._address} ended the connection: {messages.sentence_of(reply)}")
+            self._lose(f"{self.name} ended the connection: {messages.sentence_of(reply)}")
         elif self._ping and reply.number == self._ping:
             self._ping = 0
         else:
@@ -130,11 +129,10 @@ class Connection(Link):
     def breached(self, breach: ProtocolBreach) -> None:
         if self._awaited is not None and not self._awaited.done():
             self._awaited.set_exception(breach)
-        self._lose(f"the connection to the sandbox at {self._address} was given up: it sent {breach}")
+        self._lose(f"the connection to {self.name} was given up: it sent {breach}")
 
     def connection_lost(self, error: Exception | None) -> None:
-        reason = f" ({os.strerror(error.errno)})" if isinstance(error, OSError) and error.errno else ""
-        self._lose(f"the connection to the sandbox at {self._address} was lost{reason}")
+        self._lose(f"the connection to {self.name} was lost{_reason(error)}")
         if not self._gone.done():
             self._gone.set_result(None)
 
@@ -146,11 +144,11 @@ class Connection(Link):
             message = await asyncio.wait_for(self._awaited, timeout_s)
         except TimeoutError:
             raise InfrastructureFault(
-                f"the sandbox at {self._address} said nothing for {timeout_s:g} s; see whether its server is well"
+                f"{self.name} said nothing for {timeout_s:g} s; see whether its server is well"
             ) from None
         refusal = messages.refusal_of(message)
         if refusal is not None:
-            raise InfrastructureFault(f"the sandbox at {self._address} refused: {refusal}")
+            raise InfrastructureFault(f"{self.name} refused: {refusal}")
         return message
 
     def _lose(self, sentence: str) -> None:
@@ -188,7 +186,7 @@ class Connection(Link):
         # A loop that was held up may have had no time yet to ask, or to read the answer.
         in_time = self._loop.time() - self._due < PING_S / 2
         if self._ping and not self._heard and in_time:
-            self._lose(f"the sandbox at {self._address} was silent for more than {PING_S:g} s; see whether it is well")
+            self._lose(f"{self.name} was silent for more than {PING_S:g} s; see whether it is well")
             return
         self._heard = False
         if not self._ping:
@@ -198,10 +196,10 @@ class Connection(Link):
         self._look_later()
 
 
-async def connect(address: Address, token: str, limits: Limits, hash_seed: int) -> Connection:
+async def connect(address: ServerAddress, token: str, limits: Limits, hash_seed: int) -> Connection:
     """An accepted connection. Raises InfrastructureFault."""
     loop = asyncio.get_running_loop()
-    connection = Connection(address)
+    connection = Connection(f"the sandbox at {address}")
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
             if isinstance(address, UnixAddress):
@@ -218,6 +216,11 @@ async def connect(address: Address, token: str, limits: Limits, hash_seed: int) 
         connection.hang_up()
         raise
     return connection
+
+
+def _reason(error: Exception | None) -> str:
+    said = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error or "")
+    return f" ({said})" if said else ""
 
 
 def _why(error: OSError) -> str:

@@ -41,7 +41,9 @@ class Link(asyncio.Protocol, ABC):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        _notice_dead_machines(transport.get_extra_info("socket"))
+        connection: socket.socket | None = transport.get_extra_info("socket")
+        if connection is not None:
+            _notice_dead_machines(connection)
 
     def accept_up_to(self, max_bytes: int) -> None:
         """From now on messages may be so long."""

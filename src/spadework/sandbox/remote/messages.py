@@ -10,8 +10,9 @@ what does not fit raises ProtocolBreach.
     server  [number, status, value, notes]              one for each number, in any order
     server  [0, "end", sentence, []]                    at any time, and then it hangs up
 
-Programs and plays are numbered by the client. `leave` gives up a play, or a program if its play is 0; it has the number
-0 and is not answered. ``notes`` are adaptations of the program not reported before.
+Programs and plays are numbered by the client. The argument of `open` is [source, hash seed]; the hash seed of an
+introduction is the one that most programs will have. `leave` gives up a play, or a program if its play is 0; it has the
+number 0 and is not answered. ``notes`` are adaptations of the program not reported before.
 """
 
 from __future__ import annotations
@@ -23,19 +24,20 @@ from enum import StrEnum
 import msgpack
 
 from spadework.sandbox import wire
+from spadework.sandbox.handles import HASH_SEEDS, MAX_ADAPTATIONS
 from spadework.sandbox.layers import Layer
 from spadework.sandbox.limits import Limits
 from spadework.sandbox.outcomes import InfrastructureFault
-from spadework.sandbox.program import MAX_ADAPTATIONS
 from spadework.sandbox.wire import BYTES_PER_CHAR, HEADER, SLACK_BYTES, ProtocolBreach
 
 GREETING = "spadework sandbox"
-VERSION = 1
+VERSION = 2
 INTRODUCTION_BYTES = 1 << 14
 """The longest message before a client is accepted."""
 MAX_ACTION_CHARS = 1 << 20
 MAX_SENTENCE_CHARS = 2000
-LARGEST_HASH_SEED = 2**32 - 1
+
+Argument = str | int | tuple[str, int] | None
 
 _pack = msgpack.Packer(unicode_errors="surrogatepass").pack
 
@@ -62,7 +64,7 @@ class Status(StrEnum):
 _CALLS = {call.value: call for call in Call}
 _STATUSES = {status.value: status for status in Status}
 _ARGUMENTS: Mapping[Call, tuple[type, ...]] = {
-    Call.OPEN: (str,),
+    Call.OPEN: (list,),
     Call.RESET: (int, type(None)),
     Call.STEP: (str,),
 }
@@ -83,7 +85,7 @@ class Request:
     call: Call
     program: int
     play: int
-    argument: str | int | None
+    argument: Argument
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +142,7 @@ def hello_of(fields: object) -> Hello:
     texts_fit = type(nonce) is str and type(proof) is str
     if type(version) is not int or not texts_fit or type(limits) is not dict or type(hash_seed) is not int:
         raise ProtocolBreach("an introduction with fields of the wrong type")
-    if not 0 <= hash_seed <= LARGEST_HASH_SEED:
-        raise ProtocolBreach("a hash seed out of range")
+    _require_hash_seed(hash_seed)
     return Hello(version, nonce, proof, limits, hash_seed)
 
 
@@ -163,7 +164,23 @@ def request_of(fields: object) -> Request:
         raise ProtocolBreach(f"the call {call} with an argument of the wrong type")
     if (number > 0) == (call is Call.LEAVE):
         raise ProtocolBreach(f"the call {call} with the number {number}")
-    return Request(number, call, program, play, argument)
+    return Request(number, call, program, play, _opened_of(argument) if call is Call.OPEN else argument)
+
+
+def _opened_of(argument: list[object]) -> tuple[str, int]:
+    """(source, hash seed)."""
+    if len(argument) != 2:
+        raise ProtocolBreach(f"the call {Call.OPEN} with an argument of the wrong shape")
+    source, hash_seed = argument
+    if type(source) is not str or type(hash_seed) is not int:
+        raise ProtocolBreach(f"the call {Call.OPEN} with an argument of the wrong type")
+    _require_hash_seed(hash_seed)
+    return source, hash_seed
+
+
+def _require_hash_seed(hash_seed: int) -> None:
+    if not 0 <= hash_seed < HASH_SEEDS:
+        raise ProtocolBreach("a hash seed out of range")
 
 
 def reply_of(fields: object) -> Reply:

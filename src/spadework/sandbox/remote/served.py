@@ -200,15 +200,15 @@ class ServedClient(Link):
         """What carries out a call and returns its value in plain types."""
         call, argument = request.call, request.argument
         if call is Call.OPEN:
-            assert isinstance(argument, str)
-            return self._open(request.program, argument)
+            assert isinstance(argument, tuple)
+            return self._open(request.program, *argument)
         if call is Call.CLOSE:
             return self._close(self._programs.pop(request.program, None))
         served = self._programs.get(request.program)
         if served is None:
             raise ProtocolBreach("a call to a program that is not open")
         if call is Call.RESET:
-            assert not isinstance(argument, str)
+            assert not isinstance(argument, (str, tuple))
             return self._reset(served, request.play, argument)
         play = served.plays.get(request.play)
         if play is None:
@@ -218,9 +218,9 @@ class ServedClient(Link):
         assert isinstance(argument, str)
         return _step(play, argument)
 
-    async def _open(self, number: int, source: str) -> object:
+    async def _open(self, number: int, source: str, hash_seed: int) -> object:
         assert self._sandbox is not None
-        program = await self._sandbox.open(source)
+        program = await self._sandbox.open(source, hash_seed)
         self._opened += 1
         self._programs[number] = ServedProgram(program)
         return program.info.class_name, program.info.max_turns, program.info.has_solution

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
-from spadework.sandbox.address import Address, TcpAddress, UnixAddress
+from spadework.sandbox.address import ServerAddress, TcpAddress, UnixAddress
 from spadework.sandbox.layers import Layer
 from spadework.sandbox.limits import Limits
 from spadework.sandbox.outcomes import InfrastructureFault
@@ -29,7 +29,7 @@ class SandboxServer:
     hears one line for each client that comes or goes.
     """
 
-    def __init__(self, address: Address, allowed: Limits, token: str, say: Callable[[str], None]) -> None:
+    def __init__(self, address: ServerAddress, allowed: Limits, token: str, say: Callable[[str], None]) -> None:
         """Raises InfrastructureFault if a TCP port is to be served without a proper token."""
         if isinstance(address, TcpAddress):
             require_token(token)
