@@ -74,10 +74,17 @@ def import_standard_modules(source: str) -> None:
             if name.partition(".")[0] not in sys.stdlib_module_names - UNAVAILABLE:
                 continue
             with contextlib.suppress(ImportError, ValueError):  # the program meets the same error where it imports it
-                module = importlib.import_module(name)
+                module = _import(name)
                 for part in NAME.findall(names) if package and hasattr(module, "__path__") else ():
                     with contextlib.suppress(ImportError):  # most often an attribute and not a module
-                        importlib.import_module(f"{name}.{part}")
+                        _import(f"{name}.{part}")
+
+
+def _import(name: str) -> ModuleType:
+    """Raises ImportError for what a package runs as a script, and which would end this process."""
+    if "__main__" in name.split("."):
+        raise ModuleNotAvailable(f"module {name} is not available in the sandbox", name=name)
+    return importlib.import_module(name)
 
 
 def close_imports() -> None:
