@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 
@@ -20,6 +21,12 @@ def cpu_s(pid: int) -> float:
         return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
     except OSError:
         return 0.0
+
+
+def machine_cpu_s() -> float:
+    """CPU time of everything that runs on this machine, since it was started."""
+    user, nice, system, _idle, _iowait, *rest = map(int, Path("/proc/stat").read_text().splitlines()[0].split()[1:9])
+    return (user + nice + system + sum(rest)) / os.sysconf("SC_CLK_TCK")
 
 
 def resident_kib(pid: int) -> int:

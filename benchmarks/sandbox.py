@@ -25,7 +25,7 @@ from functools import partial
 from typing import Any
 
 from measured_programs import HOSTILE, LIGHT, SLOW, TINY, WRITTEN, Workload
-from processes import cpu_s, descendants, proportional_kib
+from processes import cpu_s, descendants, machine_cpu_s, proportional_kib
 
 from spadework.sandbox import EnvironmentFault, ProgramHandle, ProgramHost, RemoteSandbox, Sandbox
 
@@ -56,9 +56,13 @@ class Setting:
 
 @dataclass(frozen=True)
 class Cost:
-    """CPU us per step of this process, of the server (0 if there is none) and of the workers."""
+    """CPU us per step of this process, of the server (0 if there is none) and of the workers.
+
+    ``others`` is how many CPUs were busy with something else.
+    """
 
     steps_per_s: float
+    others: float
     host_us: float
     server_us: float = 0.0
     workers_us: float = 0.0
@@ -174,12 +178,12 @@ async def cost(
 
         # Opened first: a process that starts is no part of a step.
         await asyncio.gather(*(play(seed, 1) for seed in range(max(setting.at_once, len(begins)))))
-        before, wall_before = clocks(), time.perf_counter()
+        before, machine_before, wall_before = clocks(), machine_cpu_s(), time.perf_counter()
         await asyncio.gather(*(play(seed, setting.turns) for seed in range(setting.plays)))
-        wall_s = time.perf_counter() - wall_before
-        spent = (late - early for late, early in zip(clocks(), before, strict=True))
+        wall_s, machine_s = time.perf_counter() - wall_before, machine_cpu_s() - machine_before
+        spent = [late - early for late, early in zip(clocks(), before, strict=True)]
         host, served, workers = (seconds / setting.steps * 1e6 for seconds in spent)
-        return Cost(setting.steps / wall_s, host, served, workers)
+        return Cost(setting.steps / wall_s, max(0.0, machine_s - sum(spent)) / wall_s, host, served, workers)
 
 
 def throughput(setting: Setting, rounds: int, served: bool) -> dict[str, list[Cost]]:
@@ -203,7 +207,8 @@ def throughput(setting: Setting, rounds: int, served: bool) -> dict[str, list[Co
         )
         print(
             f"  {mode:<8} {middle(each, 'steps_per_s'):8.0f} steps/s ({speed:.2f} x direct)"
-            f"  {middle(each, 'total_us'):7.1f} CPU us/step ({cpu:.2f} x direct; {shares})",
+            f"  {middle(each, 'total_us'):7.1f} CPU us/step ({cpu:.2f} x direct; {shares})"
+            f"  {middle(each, 'others'):.1f} CPUs busy with others",
             flush=True,
         )
     return costs
