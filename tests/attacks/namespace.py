@@ -10,6 +10,7 @@ class HostileEnv:
     def step(self, action):
         if action != "go":
             return "calm", 0.0, False, False, {}
-        ctypes.CDLL(None).unshare(0x10000000)
+        if ctypes.CDLL(None).unshare(0x10000000) != 0:
+            raise OSError("refused")
         report = "ESCAPED"
         return report, 0.0, False, False, {}

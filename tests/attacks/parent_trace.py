@@ -11,6 +11,7 @@ class HostileEnv:
     def step(self, action):
         if action != "go":
             return "calm", 0.0, False, False, {}
-        ctypes.CDLL(None).ptrace(16, os.getppid(), 0, 0)
+        if ctypes.CDLL(None).ptrace(16, os.getppid(), 0, 0) != 0:
+            raise OSError("refused")
         report = "ESCAPED"
         return report, 0.0, False, False, {}

@@ -149,7 +149,8 @@ def test_escaped_surrogates_in_strings_have_an_id() -> None:
 
 
 def test_invalid_escapes_do_not_warn(recwarn: pytest.WarningsRecorder) -> None:
-    parse_program(PLAIN.replace('"Guess"', '"\\d"'), 60_000)
+    source, _ = adapt(PLAIN.replace('"Guess"', '"\\d"'))
+    parse_program(source, 60_000)
     assert not recwarn.list
 
 

@@ -20,6 +20,19 @@ def children(pid: int) -> list[int]:
     return found
 
 
+def forked_for(host: int) -> list[int]:
+    """Templates that ``host`` started and what they forked, whoever is their parent now: all share a command line."""
+    mark = f'"parent": {host},'.encode()
+    found: list[int] = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if mark in path.read_bytes():
+                found.append(int(path.parent.name))
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return found
+
+
 def descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 

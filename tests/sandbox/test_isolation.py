@@ -307,8 +307,10 @@ def test_an_ordinary_user_without_namespaces_has_the_other_layers() -> None:
 
 
 HANGING_HOST = """
-import asyncio, sys
+import asyncio, signal, sys
 from spadework.sandbox import Limits, Sandbox
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 async def main():
     limits = Limits(isolation="best-effort", step_timeout_s=60)
@@ -323,8 +325,11 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("without", [[], [LayerName.DIES_WITH_HOST], [LayerName.PID_NAMESPACE]])
-def test_no_process_of_an_ordinary_user_outlives_a_killed_host(tripwire: str, without: list[LayerName]) -> None:
+def test_no_process_of_an_ordinary_user_outlives_a_killed_host(
+    tripwire: str, without: list[LayerName], number: signal.Signals
+) -> None:
     if LayerName.DIES_WITH_HOST in without and ordinary_level()[0][LayerName.PID_NAMESPACE]:
         pytest.skip("this host gives ordinary users no pid namespace, which stands in for the layer")
     host = ordinary_python(HANGING_HOST, tripwire, *without)
@@ -332,6 +337,6 @@ def test_no_process_of_an_ordinary_user_outlives_a_killed_host(tripwire: str, wi
     assert host.stdout.readline() == "ready\n"
     processes = children(host.pid)
     assert len(processes) >= 2
-    host.kill()
+    host.send_signal(number)
     host.communicate(timeout=10)
     assert wait_until_dead(processes, 5) == []

@@ -8,7 +8,7 @@ import time
 import pytest
 from both import Where, sandbox_at
 
-from spadework.sandbox import EnvironmentFault, FaultKind, Limits, PlayHandle, ProgramHost, Sandbox
+from spadework.sandbox import EnvironmentFault, FaultKind, Limits, PlayHandle, ProgramHost, Sandbox, Transition
 
 SHARED_STATE = """
 import random
@@ -110,6 +110,28 @@ def test_only_the_guilty_play_is_lost_with_its_process(
                 await plays[1].step("x")
             assert caught.value.reason == results[1].reason
             assert await observations(plays[3], ["x"]) == ["count 44"]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(("action", "kind"), [("die", FaultKind.EXIT), ("babble", FaultKind.PROTOCOL)])
+def test_a_play_that_was_answered_is_not_guilty_however_late_the_host_reads_it(
+    tripwire: str, action: str, kind: FaultKind
+) -> None:
+    async def run() -> None:
+        async with Sandbox() as sandbox, await sandbox.open(tripwire) as program:
+            plays = [(await program.reset(seed))[0] for seed in (10, 20, 30)]
+            steps = asyncio.gather(
+                *(play.step(what) for play, what in zip(plays, ("x", action, "x"), strict=True)),
+                return_exceptions=True,
+            )
+            for _ in range(5):
+                await asyncio.sleep(0)  # the requests are on their way
+            time.sleep(0.5)
+            first, second, third = await steps
+            assert isinstance(second, EnvironmentFault) and second.kind is kind
+            assert isinstance(first, Transition) and first.observation == "count 11"
+            assert isinstance(third, Transition) and third.observation == "count 31"
 
     asyncio.run(run())
 

@@ -13,7 +13,7 @@ import textwrap
 import time
 
 import pytest
-from processes import children, descriptors, wait_until_dead
+from processes import children, descriptors, forked_for, wait_until_dead
 
 from spadework.sandbox import EnvironmentFault, InfrastructureFault, Limits, Sandbox
 
@@ -118,6 +118,48 @@ def test_no_process_outlives_a_killed_host(tripwire: str, number: signal.Signals
     assert wait_until_dead(processes, 5) == []
     assert "inside" not in errors  # no worker complains
     assert (errors.splitlines() or [""])[-1] == ("KeyboardInterrupt" if number is signal.SIGINT else "")
+
+
+STARTING_HOST = """
+import asyncio, signal, sys
+from spadework.sandbox import Sandbox
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+async def main():
+    async with Sandbox() as sandbox:
+        print("ready", flush=True)
+        for number in range(1000):
+            programs = await asyncio.gather(*(sandbox.open(f"{sys.argv[1]}# {number} {i}") for i in range(8)))
+            for program in programs:
+                await program.close()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_no_process_outlives_a_host_that_is_killed_while_it_starts_others(
+    tripwire: str, number: signal.Signals
+) -> None:
+    for later in range(4):
+        host = subprocess.Popen(
+            [sys.executable, "-c", STARTING_HOST, tripwire],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
+        )
+        assert host.stdout is not None
+        assert host.stdout.readline() == "ready\n"
+        time.sleep(0.05 + later * 0.013)
+        assert forked_for(host.pid)
+        host.send_signal(number)
+        host.communicate(timeout=10)
+        deadline = time.monotonic() + 5
+        while (left := forked_for(host.pid)) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert left == []
 
 
 def test_a_killed_template_is_replaced_and_plays_go_on(tripwire: str) -> None:

@@ -91,6 +91,8 @@ def test_a_game_is_played_to_its_end(guess: str, lab: Laboratory) -> None:
         ("import torch\nclass AEnv:\n    pass", "module torch is not available in the sandbox"),
         ("import msgpack\nclass AEnv:\n    pass", "module msgpack is not available in the sandbox"),
         ("import spadework\nclass AEnv:\n    pass", "module spadework is not available in the sandbox"),
+        ("import unittest.__main__\nclass AEnv:\n    pass", "module unittest.__main__ is not available in the sandbox"),
+        ("import asyncio.__init__\nclass AEnv:\n    pass", "asyncio.__init__"),
         ("from . import x\nclass AEnv:\n    pass", "loading raised ImportError"),
         ("x = 1 / 0\nclass AEnv:\n    pass", "loading raised ZeroDivisionError: division by zero"),
         ("class AEnv:\n    def __init__(self, size):\n        pass", "loading raised TypeError"),

@@ -11,6 +11,7 @@ import ast
 import builtins
 import symtable
 import textwrap
+import warnings
 from collections.abc import Iterator
 
 from spadework.environment.program import ProgramRejected, parse_source
@@ -86,7 +87,9 @@ def _insert(source: str, position: int, statements: str) -> str:
 
 def _undefined_globals(source: str) -> frozenset[str]:
     """Names that some scope reads as a global and that neither the module nor the builtins define."""
-    module = symtable.symtable(source, "<program>", "exec")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        module = symtable.symtable(source, "<program>", "exec")
     defined, used = set[str](), set[str]()
     pending = [module]
     while pending:

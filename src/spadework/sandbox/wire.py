@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -70,23 +71,23 @@ class FrameReader:
         self._unicode_errors = unicode_errors
         self._buffer = bytearray()
 
-    def feed(self, data: bytes) -> list[object]:
-        """The values that ``data`` completes."""
+    def feed(self, data: bytes) -> Iterator[object]:
+        """The values that ``data`` completes, one after another, so that those before a breach count."""
         buffer = self._buffer
         buffer += data
-        values: list[object] = []
         at = 0
-        while len(buffer) - at >= HEADER.size:
-            (size,) = HEADER.unpack_from(buffer, at)
-            if size > self.max_bytes:
-                raise ProtocolBreach(f"{self._noun} of {size} bytes")
-            end = at + HEADER.size + size
-            if len(buffer) < end:
-                break
-            values.append(self._decode(bytes(buffer[at + HEADER.size : end])))
-            at = end
-        del buffer[:at]
-        return values
+        try:
+            while len(buffer) - at >= HEADER.size:
+                (size,) = HEADER.unpack_from(buffer, at)
+                if size > self.max_bytes:
+                    raise ProtocolBreach(f"{self._noun} of {size} bytes")
+                start, end = at + HEADER.size, at + HEADER.size + size
+                if len(buffer) < end:
+                    break
+                at = end
+                yield self._decode(bytes(buffer[start:end]))
+        finally:
+            del buffer[:at]
 
     def _decode(self, body: bytes) -> object:
         try:

@@ -18,9 +18,12 @@ from spadework.sandbox.inside.deadline import PATIENCE
 from spadework.sandbox.inside.worker import EXIT_BROKEN, EXIT_MEMORY, NOUNS
 from spadework.sandbox.limits import Limits
 from spadework.sandbox.outcomes import FaultKind
+from spadework.sandbox.priority import give_way, restore
 from spadework.sandbox.wire import Answer, FrameReader, ProtocolBreach, answer_of, encode_request, max_answer_bytes
 
 SLOW_S = 0.04
+LONG_S = 0.15
+"""A call that has run for so long gives way to those of other processes."""
 REPORT_TIMEOUT_S = 5.0
 RECEIVE_BYTES = 1 << 16
 
@@ -70,9 +73,11 @@ class WorkerProcess:
         self._blame_running = True
         self._stopped = False
         self._giving_up: asyncio.TimerHandle | None = None
+        self._niceness: int | None = None
+        """What it was before the running call gave way."""
         self._ended: asyncio.Future[None] = self._loop.create_future()
         channel.setblocking(False)
-        self._loop.add_reader(channel.fileno(), self._on_readable)
+        self._loop.add_reader(channel.fileno(), self._receive)
 
     def request(self, call: str, play: int, argument: object, limit_s: float) -> asyncio.Future[Answer | Lost]:
         """Queue a request. The future never raises."""
@@ -116,6 +121,8 @@ class WorkerProcess:
         if request.waited_s is None:
             request.waited_s = waited_s
         had_s = wall_s - (waited_s - request.waited_s)
+        if had_s > LONG_S and self._niceness is None:
+            self._niceness = give_way(self.pid)
         if had_s > request.limit_s + GRACE_S or wall_s > PATIENCE * request.limit_s + GRACE_S:
             self._convict(FaultKind.TIMEOUT, f"{noun(request.call)} took longer than {request.limit_s:g} s")
 
@@ -126,6 +133,8 @@ class WorkerProcess:
 
     def died(self, status: int) -> None:
         """The template has reaped the process."""
+        while self._giving_up is None and self._receive():
+            pass  # a play that was answered before is not guilty, however late its answer is read
         call = noun(self._pending[0].call) if self._pending else "a call"
         self._end(*(self._verdict or _cause(status, call)), counted=not self._stopped)
 
@@ -153,33 +162,42 @@ class WorkerProcess:
         self._loop.remove_writer(self._channel.fileno())
         self._flush()
 
-    def _on_readable(self) -> None:
+    def _receive(self) -> bool:
+        """Take what has arrived. False if nothing has, or nothing more will be taken."""
         try:
             data = self._channel.recv(RECEIVE_BYTES)
         except (BlockingIOError, InterruptedError):
-            return
+            return False
         except OSError:
             data = b""
         if not data:
             self._put_down()  # it may have closed its end and live on
-            return
+            return False
+        answered = False
         try:
-            answers = [answer_of(fields) for fields in self._reader.feed(data)]
+            for fields in self._reader.feed(data):
+                self._take(answer_of(fields))
+                answered = True
         except ProtocolBreach as breach:
             self.breach(str(breach))
-            return
-        for answer in answers:
-            if not self._pending or answer.sequence != self._pending[0].sequence:
-                self.breach("an answer that nobody asked for")
-                return
-            request = self._pending.popleft()
-            if not request.future.done():
-                request.future.set_result(answer)
-        if answers:
+            return False
+        if answered:
+            if self._niceness is not None:
+                restore(self.pid, self._niceness)
+                self._niceness = None
             if self._pending:
                 self._pending[0].started_at = self._loop.time()
             else:
                 self._watch.discard(self)
+        return True
+
+    def _take(self, answer: Answer) -> None:
+        """Raises ProtocolBreach for one that does not answer the running request."""
+        if not self._pending or answer.sequence != self._pending[0].sequence:
+            raise ProtocolBreach("an answer that nobody asked for")
+        request = self._pending.popleft()
+        if not request.future.done():
+            request.future.set_result(answer)
 
     def _convict(self, kind: FaultKind, reason: str) -> None:
         if self.alive and self._verdict is None:

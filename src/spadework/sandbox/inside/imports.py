@@ -73,11 +73,16 @@ def import_standard_modules(source: str) -> None:
         for name in [package] if package else NAME.findall(names):
             if name.partition(".")[0] not in sys.stdlib_module_names - UNAVAILABLE:
                 continue
-            with contextlib.suppress(ImportError, ValueError):  # the program meets the same error where it imports it
-                module = importlib.import_module(name)
+            with contextlib.suppress(Exception):  # whatever it is, the program meets it where it imports the module
+                module = _import(name)
                 for part in NAME.findall(names) if package and hasattr(module, "__path__") else ():
-                    with contextlib.suppress(ImportError):  # most often an attribute and not a module
-                        importlib.import_module(f"{name}.{part}")
+                    with contextlib.suppress(Exception):  # most often an attribute and not a module
+                        _import(f"{name}.{part}")
+
+
+def _import(name: str) -> ModuleType:
+    """But not what a package runs as a script, which may end this process."""
+    return importlib.import_module(name.partition(".__main__")[0])
 
 
 def close_imports() -> None:
