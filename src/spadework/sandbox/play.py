@@ -62,6 +62,16 @@ class Play:
         """The actions that win this play. Raises EnvironmentFault of kind CONTRACT if there are none."""
         return await self._call("solution", None, self._program.limits.reset_timeout_s, wire.solution_of)
 
+    async def inspect(self) -> str:
+        """JSON of what the gates look at in a tool environment: instructions, what each criterion says, the state.
+
+        Raises EnvironmentFault, of kind CONTRACT if the program is no tool environment.
+        """
+        limits = self._program.limits
+        return await self._call(
+            "inspect", None, limits.reset_timeout_s, lambda value: wire.inspection_of(value, limits)
+        )
+
     async def close(self) -> None:
         """Forget the play. Never fails; may be called again."""
         if not self._closed:

@@ -24,6 +24,8 @@ class ProgramInfo:
     max_turns: int | None
     has_solution: bool
     adaptations: tuple[str, ...]
+    uses_tools: bool = False
+    """Actions and observations are in the notation of `spadework.environment.tool_calls`."""
 
 
 @dataclass
@@ -159,13 +161,13 @@ class Program:
             try:
                 if not answer.ok:
                     raise wire.fault_of(answer.value)
-                class_name, max_turns, has_solution = wire.loaded_of(answer.value)
+                class_name, max_turns, has_solution, uses_tools = wire.loaded_of(answer.value)
             except wire.ProtocolBreach as breach:
                 raise EnvironmentFault(FaultKind.PROTOCOL, f"the process sent {breach}") from None
         except BaseException:
             worker.stop()
             raise
-        self.info = ProgramInfo(class_name, max_turns, has_solution, self.info.adaptations)
+        self.info = ProgramInfo(class_name, max_turns, has_solution, self.info.adaptations, uses_tools)
         self.note(answer.notes)
         self._workers.append(worker)
         return worker

@@ -132,11 +132,12 @@ class RemoteProgram:
     async def load(self, source: str) -> None:
         """Have the program opened, and learn what it is."""
         try:
-            class_name, max_turns, has_solution = await self.ask(Call.OPEN, 0, source, wire.loaded_of)
+            loaded = await self.ask(Call.OPEN, 0, source, wire.loaded_of)
         except asyncio.CancelledError:
             self._connection.leave(self._number, 0)
             raise
-        self.info = ProgramInfo(class_name, max_turns, has_solution, self.info.adaptations)
+        class_name, max_turns, has_solution, uses_tools = loaded
+        self.info = ProgramInfo(class_name, max_turns, has_solution, self.info.adaptations, uses_tools)
 
     def require_usable(self) -> None:
         """Raises RuntimeError if the program is closed."""
@@ -187,6 +188,11 @@ class RemotePlay:
     async def solution(self) -> tuple[str, ...]:
         """See `Play.solution`."""
         return await self._call(Call.SOLUTION, None, wire.solution_of)
+
+    async def inspect(self) -> str:
+        """See `Play.inspect`."""
+        limits = self._program.limits
+        return await self._call(Call.INSPECT, None, lambda value: wire.inspection_of(value, limits))
 
     async def close(self) -> None:
         """Forget the play. Never fails; may be called again."""

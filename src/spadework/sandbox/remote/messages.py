@@ -30,7 +30,7 @@ from spadework.sandbox.program import MAX_ADAPTATIONS
 from spadework.sandbox.wire import BYTES_PER_CHAR, HEADER, SLACK_BYTES, ProtocolBreach
 
 GREETING = "spadework sandbox"
-VERSION = 1
+VERSION = 2
 INTRODUCTION_BYTES = 1 << 14
 """The longest message before a client is accepted."""
 MAX_ACTION_CHARS = 1 << 20
@@ -45,6 +45,7 @@ class Call(StrEnum):
     RESET = "reset"
     STEP = "step"
     SOLUTION = "solution"
+    INSPECT = "inspect"
     CLOSE = "close"
     LEAVE = "leave"
     PING = "ping"
