@@ -50,6 +50,7 @@ from spadework.roles.grounding import Grounding
 from spadework.roles.plays import play_all
 from spadework.roles.prompts import prompt_style
 from spadework.roles.rendering import Rendering
+from spadework.roles.tool_rendering import tools_of
 from spadework.sandbox import ProgramHost, open_sandbox
 from spadework.store.checkpoint import write_checkpoint
 from spadework.store.metrics import MetricsLog, read_metrics
@@ -151,10 +152,11 @@ class SelfPlay:
         self.schedule = Schedule.of(self.config)
         self.checkpoint_s: float | None = None
         self.novelty = PoolNovelty(self.pool)
-        prompts = prompt_style(self.config.model.prompts, self.rendering.encode)
+        prompts = prompt_style(self.config.model.prompts, self.rendering.encode, self.config.agent.action_format)
         context, seed = self.config.model.max_context_tokens, self.config.seed
         self.author = Author(self.rendering, prompts, self.config.designer, context, seed)
-        self.player = Player(self.rendering, prompts, self.config.agent, context, seed)
+        tools = tools_of(self.rendering, self.config.agent.action_format)
+        self.player = Player(self.rendering, prompts, self.config.agent, context, seed, tools)
 
     async def iterate(self, iteration: int, evaluate: Evaluate | None) -> None:
         """Design, play, learn, write down."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 from both import BOTH, Where, sandbox_at
+from shop_program import CODE, SHOP
 
 from spadework.environment.adaptation import adapt
 from spadework.environment.tool_calls import (
@@ -27,45 +27,6 @@ from spadework.sandbox import EnvironmentFault, FaultKind, Limits, PlayHandle, S
 from spadework.sandbox.program import ProgramInfo
 
 SOUND = sorted((Path(__file__).parent.parent / "programs" / "tools_sound").glob("*.py"))
-
-SHOP = '''
-from typing import Literal
-from tool_environment import Instruction, ToolEnv, ToolError, tool
-
-class ShopEnv(ToolEnv):
-    max_turns = 5
-
-    def setup(self, rng):
-        self.code = rng.randint(100, 999)
-        self.state = {"status": "open", "log": [], "count": 0}
-        self.instructions = [
-            Instruction(f"Close order {self.code}.", lambda state: state["status"] == "closed"),
-            Instruction("Log it.", lambda state: len(state["log"]) > 0),
-        ]
-
-    @tool
-    def set_status(self, code: int, status: Literal["open", "closed"] = "closed") -> str:
-        """Change the status of an order.
-
-        code: its number
-        """
-        if code != self.code:
-            raise ToolError("No such order.")
-        self.state["status"] = status
-        return "ok"
-
-    @tool
-    def log(self, text: str) -> str:
-        """Write a line."""
-        self.state["log"].append(text)
-        return str(len(self.state["log"]))
-
-    def solution(self):
-        return [{"name": "set_status", "arguments": {"code": self.code}}, {"name": "log", "arguments": {"text": "x"}}]
-'''
-
-CODE = random.Random(3).randint(100, 999)
-"""Of the instance of seed 3, on which all tests play."""
 
 Use = Callable[[PlayHandle, ToolObservation], Awaitable[Any]]
 
@@ -297,7 +258,7 @@ HINTS = "code: int, status"
             "the criterion of instruction 1 changes the state",
         ),
         (
-            replaced(CRITERION, 'lambda state: self.state.update(count=1)'),
+            replaced(CRITERION, "lambda state: self.state.update(count=1)"),
             FaultKind.CONTRACT,
             "the criterion of instruction 1 changes the state",
         ),

@@ -96,7 +96,9 @@ class Player:
     def inspect(self, play_id: int, _: None) -> str:
         """JSON of what the gates look at in a tool environment."""
         instance = self._switch(play_id).instance
-        text = json.dumps(tool_environment.inspect(instance), ensure_ascii=True)
+        wild = isinstance(instance, wild_tools.ToolUseBaseEnv)
+        inside = wild_tools.inspect(instance) if wild else tool_environment.inspect(instance)
+        text = json.dumps(inside, ensure_ascii=True)
         limit = self._max_observation + self._max_info
         if len(text) > limit:
             raise Breach("output", f"state and instructions have {len(text)} characters; at most {limit} fit")

@@ -113,7 +113,7 @@ def solution_actions(value: object) -> object:
 
 
 def _action(item: object) -> object:
-    entries = list(item) if isinstance(item, list | tuple) else [item]
+    entries: list[Any] = list(item) if isinstance(item, list | tuple) else [item]
     if not entries or not all(isinstance(entry, Mapping) and "name" in entry for entry in entries):
         return item
     calls = [

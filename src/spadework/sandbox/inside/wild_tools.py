@@ -14,6 +14,7 @@ from typing import Any
 from spadework.sandbox.inside import schemas, tool_notation
 from spadework.sandbox.inside.contract import Breach, type_name
 from spadework.sandbox.inside.tool_notation import Call
+from spadework.sandbox.inside.tool_state import copy_plain
 
 MAX_TURNS = 25
 """Where the program declares none: tool calls count as well here, and such programs need several of them."""
@@ -87,6 +88,12 @@ def first_observation(instance: ToolUseBaseEnv, text: str) -> str:
     """What the program's `reset` said, in the notation of tool environments."""
     instance.turn_count = 0
     return tool_notation.encode_observation([tool_notation.user_message(text)], instance.get_tools())
+
+
+def inspect(instance: ToolUseBaseEnv) -> dict[str, Any]:
+    """The state alone: what the instructions are, and what makes them true, only the program itself knows."""
+    state = copy_plain(instance._state, "_state", for_json=True)
+    return {"position": 0, "instructions": [], "criteria": [], "state": state}
 
 
 def _problem(call: Call, table: dict[str, tuple[str, dict[str, Any]]]) -> str:
