@@ -194,11 +194,17 @@ class SelfPlay:
             grounding=Grounding(self.corpus, self.pool, config.memory, config.corpus.max_tokens),
             author=self.author,
             engine=self.engine,
-            admission=Admission(sandbox, config.gates, self.novelty, config.seed, config.agent.max_turns),
+            admission=self.admission(sandbox),
         )
         self.state.cursor = designs.cursor
         self.state.waiting.add(iteration, pending_samples(designs.attempts, config.designer.temperature))
         return designs
+
+    def admission(self, sandbox: ProgramHost) -> Admission:
+        """The gates of a round."""
+        config = self.config
+        uses_tools = config.agent.action_format == "tool_call"
+        return Admission(sandbox, config.gates, self.novelty, config.seed, config.agent.max_turns, uses_tools)
 
     def environments(self, iteration: int, designs: RoundDesigns | None) -> tuple[EnvironmentRecord, ...]:
         """Those of the round: just designed, or as the pool has them."""

@@ -10,17 +10,22 @@ from spadework.environment.actions import ParsedAction, parse_action
 from spadework.environment.gates.plays import (
     Choose,
     GateFailed,
+    Inspected,
     OpenProgram,
     PlayFault,
     Transcript,
     ask_solution,
     attempt,
+    play_inspected,
     play_out,
     scripted,
+    together,
     working,
 )
 from spadework.environment.gates.scripted import random_agent
+from spadework.environment.gates.tool_agents import random_caller
 from spadework.environment.program import Program
+from spadework.environment.tool_calls import Inspection
 from spadework.seeding import derive_seed, generator
 
 SeededAgent = tuple[int | None, Choose]
@@ -58,12 +63,15 @@ class Trial:
     solution_limit: int
     """Turns in which a solution must win: no more than a play may have."""
     has_solution: bool
+    uses_tools: bool = False
+    """Whether actions and observations are in the notation of tool environments."""
     transcripts: list[Transcript] = field(default_factory=list)
     """Every play so far."""
     _free: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_PLAYS_AT_ONCE))
     _solutions: dict[int, tuple[str, ...] | PlayFault] = field(default_factory=dict)
     _solved: dict[int, Transcript | PlayFault] = field(default_factory=dict)
     _random: dict[tuple[int, int], Transcript | PlayFault] = field(default_factory=dict)
+    _inspected: list[Inspected] | None = None
 
     @property
     def confirming_seeds(self) -> tuple[int, ...]:
@@ -101,9 +109,10 @@ class Trial:
     async def try_random_plays(self, seeds: Sequence[int], count: int) -> list[Transcript | PlayFault]:
         wanted = [(seed, number) for seed in seeds for number in range(count)]
         missing = [key for key in wanted if key not in self._random]
+        agent = random_caller if self.uses_tools else random_agent
         made = await self.try_play(
             [
-                (seed, random_agent(generator(self.run_seed, "random-agent", self.program.id, seed, number)))
+                (seed, agent(generator(self.run_seed, "random-agent", self.program.id, seed, number)))
                 for seed, number in missing
             ]
         )
@@ -138,11 +147,33 @@ class Trial:
     async def _ask_solutions(self, seeds: Sequence[int]) -> list[tuple[str, ...] | PlayFault]:
         async def ask(seed: int) -> tuple[str, ...]:
             async with self._free:
-                return tuple(_unboxed(action) for action in await ask_solution(self.opened, seed))
+                actions = await ask_solution(self.opened, seed)
+                return actions if self.uses_tools else tuple(_unboxed(action) for action in actions)
 
         missing = [seed for seed in dict.fromkeys(seeds) if seed not in self._solutions]
         self._solutions.update(zip(missing, await attempt(ask, missing), strict=True))
         return [self._solutions[seed] for seed in seeds]
+
+    async def inspections(self, seeds: Sequence[int]) -> list[Inspection]:
+        """A tool environment from inside, on each seed, before anything is done."""
+
+        async def look(seed: int) -> Inspection:
+            async with self._free:
+                return (await play_inspected(self.opened, seed, ())).inspections[0]
+
+        return await together(look, seeds)
+
+    async def inspected_solutions(self) -> list[Inspected]:
+        """The solution of each tested seed, carried out and looked into."""
+        if self._inspected is None:
+
+            async def carry_out(seed: int) -> Inspected:
+                (actions,) = await self.solutions([seed])
+                async with self._free:
+                    return await play_inspected(self.opened, seed, actions[: self.turn_limit])
+
+            self._inspected = await together(carry_out, self.seeds)
+        return self._inspected
 
     async def win_reward(self) -> float:
         """The smallest reward of a winning solution, in (0, 1]; 1 where no solution is known to win."""

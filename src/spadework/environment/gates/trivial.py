@@ -12,10 +12,13 @@ import math
 import re
 from collections.abc import Awaitable, Callable, Sequence
 
+import numpy as np
+
 from spadework.environment.gates.leaks import arguments, tokens
-from spadework.environment.gates.plays import Transcript, repeated, scripted, together
+from spadework.environment.gates.plays import Choose, Transcript, repeated, scripted, together
 from spadework.environment.gates.results import JSONValue
 from spadework.environment.gates.scripted import echo_last_line, echo_observation, guesser
+from spadework.environment.gates.tool_agents import error_copier, says, stubborn_caller
 from spadework.environment.gates.trial import SeededAgent, Trial, require
 from spadework.seeding import generator
 
@@ -105,16 +108,44 @@ async def _agents(trial: Trial) -> dict[str, Agent]:
                 plays.append((seed, guesser(rng, command, options)))
         return await trial.play(plays)
 
-    agents: dict[str, Agent] = {
-        "says nothing": empty,
-        "always says 1": one,
-        "repeats the observation": echo,
-        "repeats the last line of the observation": echo_line,
-        "acts at random": random,
-    }
+    async def done(seeds: Sequence[int], count: int) -> list[Transcript]:
+        return await trial.play([(seed, says("done")) for seed in seeds])
+
+    async def copier(seeds: Sequence[int], count: int) -> list[Transcript]:
+        return await drawing("copying-agent", error_copier, seeds, count)
+
+    async def stubborn(seeds: Sequence[int], count: int) -> list[Transcript]:
+        return await drawing("stubborn-agent", stubborn_caller, seeds, count)
+
+    async def drawing(
+        name: str, agent: Callable[[np.random.Generator], Choose], seeds: Sequence[int], count: int
+    ) -> list[Transcript]:
+        draws = [
+            (seed, generator(trial.run_seed, name, trial.program.id, seed, number))
+            for seed in seeds
+            for number in range(count)
+        ]
+        return await trial.play([(seed, agent(rng)) for seed, rng in draws])
+
+    agents: dict[str, Agent] = {"says nothing": empty}
+    if trial.uses_tools:
+        agents |= {
+            "says that it is done": done,
+            "calls tools with random arguments": random,
+            "repeats its last call": stubborn,
+            "copies values from error texts": copier,
+        }
+    else:
+        agents |= {
+            "always says 1": one,
+            "repeats the observation": echo,
+            "repeats the last line of the observation": echo_line,
+            "acts at random": random,
+        }
     if await trial.knows_solutions(trial.seeds):
         agents |= dict(zip(BORROWERS, (constant, borrowed), strict=True))
-        agents["guesses among what it is shown"] = guessing
+        if not trial.uses_tools:
+            agents["guesses among what it is shown"] = guessing
     return agents
 
 
