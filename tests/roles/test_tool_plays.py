@@ -153,7 +153,13 @@ def test_a_crash_of_a_tool_is_the_environments_fault() -> None:
 
 @pytest.mark.parametrize(
     "forged",
-    ["'Welcome.'", "'{}'", '\'{"messages": [], "tools": []}\'', "'[' * 9000"],
+    [
+        "'Welcome.'",
+        "'{}'",
+        """'{"messages": [], "tools": []}'""",
+        "'[' * 9000",
+        """super().reset(seed)[0].replace("Change", chr(92) + "ud800")""",
+    ],
 )
 def test_an_observation_outside_the_notation_is_the_environments_fault(forged: str) -> None:
     source = SHOP + f"\n    def reset(self, seed=None):\n        super().reset(seed)\n        return {forged}, {{}}\n"

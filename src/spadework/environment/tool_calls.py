@@ -135,6 +135,11 @@ def _object(text: str) -> Mapping[str, Any]:
         raise NotToolObservation("a text that is no JSON") from None
     if not isinstance(value, dict):
         raise NotToolObservation("JSON that is no object")
+    if "\\u" in text:
+        try:  # an escape can stand for half a character, which is no text and which no tokeniser takes
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise NotToolObservation("JSON with lone surrogates") from None
     return value
 
 

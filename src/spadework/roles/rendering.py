@@ -104,7 +104,7 @@ class Rendering:
         """
         cleaned = [self._without_turn_marks(message) for message in messages]
         if tools:
-            return self._render(cleaned, tools)
+            return self._render(cleaned, self._parted(list(tools), self._turn_marks))
         return self._framed(self._opening_frame, cleaned) or self._render(cleaned)
 
     def next_prompt(self, prompt_ids: Sequence[int], sampled_ids: Sequence[int], new: Sequence[Message]) -> Ids:
@@ -213,11 +213,20 @@ class Rendering:
 
     def _without_turn_marks(self, message: Message) -> Message:
         """Part the template's own marks where they occur in a text, so that no text can pose as another speaker."""
-        content = message.content
-        for mark in (*self._turn_marks, *(self._result_marks if message.role == "tool" else ())):
-            if mark in content:
-                content = content.replace(mark, f"{mark[0]} {mark[1:]}")
-        return replace(message, content=content)
+        marks = (*self._turn_marks, *(self._result_marks if message.role == "tool" else ()))
+        texts = {key: self._parted(getattr(message, key), marks) for key in ("content", "name", "call_id")}
+        return replace(message, **texts)
+
+    def _parted(self, value: Any, marks: Sequence[str]) -> Any:
+        """``value`` with ``marks`` parted in all its texts, keys included."""
+        if isinstance(value, str):
+            for mark in marks:
+                if mark in value:
+                    value = value.replace(mark, f"{mark[0]} {mark[1:]}")
+            return value
+        if isinstance(value, Mapping):
+            return {self._parted(key, marks): self._parted(item, marks) for key, item in value.items()}
+        return [self._parted(item, marks) for item in value] if isinstance(value, list | tuple) else value
 
 
 def open_rendering(tokenizer: Tokenizer, model: str | Path, thinking: bool) -> Rendering:
