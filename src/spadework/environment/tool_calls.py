@@ -27,6 +27,7 @@ __all__ = [
     "encode_calls",
     "encode_text",
     "read_calls",
+    "readable",
     "said",
 ]
 
@@ -126,6 +127,18 @@ def decode_inspection(text: str) -> Inspection:
 def said(messages: Sequence[ToolMessage]) -> str:
     """Messages as a person reads them."""
     return "\n".join(f"[{message.name}] {message.content}" if message.name else message.content for message in messages)
+
+
+def readable(observation: str) -> str:
+    """What a person is shown of an observation: the messages of a tool environment, and any other text as it is."""
+    for first in (True, False):
+        try:
+            found = decode_observation(observation, first)
+        except NotToolObservation:
+            continue
+        tools = ", ".join(tool["function"]["name"] for tool in found.tools)
+        return f"[tools: {tools}]\n{said(found.messages)}" if tools else said(found.messages)
+    return observation
 
 
 def _object(text: str) -> Mapping[str, Any]:
