@@ -54,7 +54,8 @@ def call(name: str, **arguments: object) -> str:
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
     place = tmp_path_factory.mktemp("tools")
-    model = save_model(place / "model")
+    schema = '{"type": "function", "function": {"name": "", "description": "", "parameters": {"type": "object", '
+    model = save_model(place / "model", (DESK, QWEN25_TOOLS, schema), vocabulary=1200)
     tokenizer = transformers.AutoTokenizer.from_pretrained(model)
     tokenizer.chat_template = QWEN25_TOOLS
     tokenizer.save_pretrained(model)
@@ -65,7 +66,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
         iterations=3,
         agent={**agent, "max_episode_tokens": 2000},
         curriculum={"environments": 2, "skills": TOOL_SKILLS},
-        designer={"max_tokens": 1800},
+        designer={"max_tokens": 1800, "attempts": 5},
         memory={"enabled": False},
     )
 
