@@ -61,8 +61,13 @@ async def require_reachable(trial: Trial) -> None:
 
 
 async def require_economical(trial: Trial, distractors: int) -> None:
-    """What a solution that wins must be like. Raises GateFailed or PlayFault."""
+    """What a solution that wins must be like. Raises GateFailed or PlayFault.
+
+    Programs whose criteria cannot be seen may want an answer in words, and then lookups are needed for that alone.
+    """
     plays = await trial.inspected_solutions()
+    if not plays[0].inspections[0].criteria:
+        return
     for play in plays:
         _require_one_by_one(play)
         _require_executed(play)
