@@ -49,9 +49,6 @@ MEANINGS = {
     "designer.hint_attempts": "Hints that are tried for one program before it is given up.",
     "designer.difficulty": "What the prompt asks for.",
     "agent.temperature": "Of replies, for sampling and for scoring.",
-    "agent.action_format": (
-        "`boxed`: the last balanced `\\boxed{…}` outside thinking is the action. `raw`: everything outside thinking is."
-    ),
     "agent.max_turns": "Most turns of an episode; an environment may declare fewer.",
     "agent.max_reply_tokens": "Most tokens of one reply; a longer one is cut and ends the episode.",
     "agent.max_episode_tokens": "Most tokens of one episode: prompt, replies and observations.",

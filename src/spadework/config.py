@@ -24,6 +24,16 @@ COGNITIVE_SKILLS = (
     "causal inference",
 )
 
+TOOL_SKILLS = (
+    "API orchestration",
+    "data retrieval",
+    "state modification",
+    "error recovery",
+    "tool selection",
+    "multi-step workflows",
+)
+"""The skills of tool environments; `agent.action_format` is then `tool_call`."""
+
 
 class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
@@ -73,7 +83,11 @@ class DesignerConfig(Section):
 
 class AgentConfig(Section):
     temperature: Temperature = 1.0
-    action_format: Literal["boxed", "raw"] = "boxed"
+    action_format: Literal["boxed", "raw", "tool_call"] = "boxed"
+    """`boxed`: the last balanced `\\boxed{…}` outside thinking is the action. `raw`: everything outside thinking is.
+    `tool_call`: the reply makes calls as the model's chat template has them; programs are then tool environments."""
+    train_malformed_calls: bool = True
+    """Whether the tokens of a reply are trained in which a call could not be read."""
     thinking: bool = False
     """Applies to both arms."""
     max_turns: Positive = 25
@@ -178,6 +192,8 @@ class GatesConfig(Section):
     """Programs at least this similar to one of the pool are not novel."""
     require_solution: bool = True
     """Programs without `solution()` fail `solvable`."""
+    distractors: Annotated[int, Field(ge=0)] = 1
+    """Tools of a tool environment that its solutions must do without, at least."""
 
     @model_validator(mode="after")
     def _countable(self) -> GatesConfig:

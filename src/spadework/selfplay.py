@@ -50,6 +50,7 @@ from spadework.roles.grounding import Grounding
 from spadework.roles.plays import play_all
 from spadework.roles.prompts import prompt_style
 from spadework.roles.rendering import Rendering
+from spadework.roles.tool_rendering import tools_of
 from spadework.sandbox import ProgramHost, open_sandbox
 from spadework.store.checkpoint import write_checkpoint
 from spadework.store.metrics import MetricsLog, read_metrics
@@ -151,10 +152,11 @@ class SelfPlay:
         self.schedule = Schedule.of(self.config)
         self.checkpoint_s: float | None = None
         self.novelty = PoolNovelty(self.pool)
-        prompts = prompt_style(self.config.model.prompts, self.rendering.encode)
+        prompts = prompt_style(self.config.model.prompts, self.rendering.encode, self.config.agent.action_format)
         context, seed = self.config.model.max_context_tokens, self.config.seed
         self.author = Author(self.rendering, prompts, self.config.designer, context, seed)
-        self.player = Player(self.rendering, prompts, self.config.agent, context, seed)
+        tools = tools_of(self.rendering, self.config.agent.action_format)
+        self.player = Player(self.rendering, prompts, self.config.agent, context, seed, tools)
 
     async def iterate(self, iteration: int, evaluate: Evaluate | None) -> None:
         """Design, play, learn, write down."""
@@ -192,11 +194,17 @@ class SelfPlay:
             grounding=Grounding(self.corpus, self.pool, config.memory, config.corpus.max_tokens),
             author=self.author,
             engine=self.engine,
-            admission=Admission(sandbox, config.gates, self.novelty, config.seed, config.agent.max_turns),
+            admission=self.admission(sandbox),
         )
         self.state.cursor = designs.cursor
         self.state.waiting.add(iteration, pending_samples(designs.attempts, config.designer.temperature))
         return designs
+
+    def admission(self, sandbox: ProgramHost) -> Admission:
+        """The gates of a round."""
+        config = self.config
+        uses_tools = config.agent.action_format == "tool_call"
+        return Admission(sandbox, config.gates, self.novelty, config.seed, config.agent.max_turns, uses_tools)
 
     def environments(self, iteration: int, designs: RoundDesigns | None) -> tuple[EnvironmentRecord, ...]:
         """Those of the round: just designed, or as the pool has them."""

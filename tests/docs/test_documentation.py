@@ -152,15 +152,15 @@ def test_python_of_the_readme_runs() -> None:
         assert [line.split()[-1] for line in done.stdout.splitlines()] == ["passed"] * 7
 
 
-def test_the_environment_of_the_guide_passes_every_gate_and_so_does_its_hint() -> None:
+def test_the_environments_of_the_guide_pass_every_gate_and_so_do_their_hints() -> None:
     guide = ROOT / "docs" / "writing-environments.md"
-    (source,) = blocks(guide, "python")
-    assert source == (ROOT / "examples" / "cellar_lock.py").read_text(encoding="utf-8")
-    found = re.search(r"`hint-safe` accepts: \*([^*]+)\*", guide.read_text(encoding="utf-8"))
-    assert found is not None
-    hint = " ".join(found[1].split())
+    sources = blocks(guide, "python")
+    examples = [ROOT / "examples" / name for name in ("cellar_lock.py", "parcel_desk.py")]
+    assert sources == [example.read_text(encoding="utf-8") for example in examples]
+    found = re.findall(r"`hint-safe` accepts: \*([^*]+)\*", guide.read_text(encoding="utf-8"))
+    hints = [" ".join(hint.split()) for hint in found]
 
-    async def check() -> None:
+    async def check(source: str, hint: str) -> None:
         async with Sandbox() as sandbox:
             report = await check_program(source, sandbox, GatesConfig(), run_seed=0)
             assert report.passed, report.reason
@@ -168,7 +168,8 @@ def test_the_environment_of_the_guide_passes_every_gate_and_so_does_its_hint() -
             result = await check_hint(hint, report.program, sandbox, GatesConfig(), run_seed=0)
             assert result.passed, result.reason
 
-    asyncio.run(check())
+    for source, hint in zip(sources, hints, strict=True):
+        asyncio.run(check(source, hint))
 
 
 def test_every_page_of_docs_is_in_the_index() -> None:

@@ -123,13 +123,15 @@ def _read(parts: list[bytes], max_bytes: int, unicode_errors: Literal["strict", 
 def _read_each_way(value: object) -> None:
     """Whatever kind of answer ``value`` is taken for, what comes out keeps its promises."""
     with suppress(ProtocolBreach):
-        name, max_turns, _ = wire.loaded_of(value)
+        name, max_turns, _, _ = wire.loaded_of(value)
         assert name.isidentifier()
         assert max_turns is None or max_turns > 0
     with suppress(ProtocolBreach):
         assert len(wire.observation_of(value, LIMITS)) <= LIMITS.max_observation_chars
     with suppress(ProtocolBreach):
         assert all(type(action) is str for action in wire.solution_of(value))
+    with suppress(ProtocolBreach):
+        assert len(wire.inspection_of(value, LIMITS)) <= LIMITS.max_observation_chars + LIMITS.max_info_chars
     with suppress(ProtocolBreach):
         wire.layers_of(value)
     with suppress(ProtocolBreach):

@@ -17,6 +17,7 @@ class Stage:
 
     delay: Callable[[], float] = lambda: 0.0
     max_turns: int | None = 5
+    uses_tools: bool = False
     opened: Counter[str] = field(default_factory=Counter)
     closed: Counter[str] = field(default_factory=Counter)
     resets: Counter[tuple[str, int]] = field(default_factory=Counter)

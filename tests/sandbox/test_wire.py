@@ -139,7 +139,13 @@ def test_faults_have_known_kinds_and_bounded_words() -> None:
     for value in (["unknown", "x", ""], ["timeout", "x" * 401, ""], ["timeout", "x"], None):
         with pytest.raises(ProtocolBreach):
             fault_of(value)
-    for value in (["not a name", None, True], ["AEnv", 0, True], ["AEnv", None, 1]):
+    for value in (
+        ["not a name", None, True, True],
+        ["AEnv", 0, True, True],
+        ["AEnv", None, 1, True],
+        ["AEnv", None, True, 1],
+        ["AEnv", None, True],
+    ):
         with pytest.raises(ProtocolBreach):
             loaded_of(value)
 

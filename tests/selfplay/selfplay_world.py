@@ -198,17 +198,20 @@ def _datum(prompt_ids: Sequence[int], ids: Sequence[int], temperature: float) ->
     return Datum((*prompt_ids, *ids), sampled, zeros, zeros, temperature)
 
 
-def save_model(directory: Path) -> Path:
-    """A random Qwen3 of one small layer with a byte-level tokenizer that has Qwen3's special tokens."""
+def save_model(directory: Path, texts: Sequence[str] = (PROGRAM,), vocabulary: int = 500) -> Path:
+    """A random Qwen3 of one small layer with a byte-level tokenizer that has Qwen3's special tokens.
+
+    The tokenizer is made for ``texts``.
+    """
     core = Tokenizer(models.BPE())
     core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     core.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=500,
+        vocab_size=vocabulary,
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         special_tokens=["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
     )
-    core.train_from_iterator([PROGRAM] * 2, trainer)
+    core.train_from_iterator([*texts] * 2, trainer)
     tokenizer = transformers.PreTrainedTokenizerFast(
         tokenizer_object=core, eos_token="<|im_end|>", pad_token="<|endoftext|>"
     )

@@ -164,7 +164,7 @@ def test_the_run_directory_holds_all_of_an_environment(trained: Trained, run_pat
 def test_every_metric_of_the_glossary_is_logged_when_there_is_something_to_log(trained: Trained) -> None:
     logged = {name for row in trained.rows for name in row} - {"iteration"}
     assert logged <= set(METRICS)
-    only_then = {"learning/kl", "time/evaluation_s"}
+    only_then = {"learning/kl", "time/evaluation_s", "agent/calls", "agent/malformed_calls", "agent/refused_calls"}
     missing = {name for name in METRICS if not name.startswith(("heldout/", "environments/faults/"))} - logged
     assert missing == only_then
 

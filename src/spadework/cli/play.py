@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,6 +21,8 @@ def play(
     cheat: Annotated[bool, typer.Option("--cheat", help="Show the program's own solution first.")] = False,
 ) -> None:
     """Play a program yourself, in the sandbox. An action is one line, as it stands; Ctrl-D gives up.
+
+    In a tool environment `NAME {"PARAMETER": VALUE}` calls a tool, and any other line is said.
 
     Exit status: 0 whether you win or lose, 1 if the program failed.
     """
@@ -58,23 +60,63 @@ async def _episode(program: Program, seed: int, cheat: bool) -> str:
     from spadework.config import AgentConfig
 
     limit = program.info.max_turns or AgentConfig().max_turns
+    uses_tools = program.info.uses_tools
     game, observation = await program.reset(seed)
     print(f"{program.info.class_name}, seed {seed}, at most {limit} turns; one action a line, Ctrl-D gives up\n")
     if cheat:
         solution = await game.solution() if program.info.has_solution else ()
         print(f"Solution: {' | '.join(map(printable, solution)) or 'the program has none'}\n")
     for turn in range(1, limit + 1):
-        print(printable(observation))
+        print(_shown(observation, uses_tools, first=turn == 1))
         action = _ask(f"[{turn}/{limit}] > ")
         if action is None:
             return f"\nYou gave up after {turn - 1} turns."
-        transition = await game.step(action)
+        transition = await game.step(_typed(action, turn) if uses_tools else action)
         observation = transition.observation
         if transition.terminated or transition.truncated:
-            print(printable(observation))
+            print(_shown(observation, uses_tools))
             return _ending(transition.terminated, transition.reward, turn)
-    print(printable(observation))
+    print(_shown(observation, uses_tools))
     return _ending(False, 0.0, limit)
+
+
+def _shown(observation: str, uses_tools: bool, first: bool = False) -> str:
+    from spadework.cli.output import printable
+
+    if not uses_tools:
+        return printable(observation)
+    from spadework.environment.tool_calls import NotToolObservation, decode_observation, said
+    from spadework.sandbox.outcomes import EnvironmentFault, FaultKind
+
+    try:
+        told = decode_observation(observation, first)
+    except NotToolObservation as error:
+        raise EnvironmentFault(FaultKind.CONTRACT, f"the program sent {error}") from None
+    lines = [_signature(tool["function"]) for tool in told.tools]
+    return printable("\n".join([*lines, *([""] if lines else []), said(told.messages)]))
+
+
+def _signature(function: dict[str, Any]) -> str:
+    parameters = function["parameters"]
+    required = parameters.get("required", [])
+    names = [name if name in required else f"[{name}]" for name in parameters.get("properties", {})]
+    return f"{function['name']}({', '.join(names)}): {function['description']}"
+
+
+def _typed(line: str, turn: int) -> str:
+    """A call or what is said, as an action."""
+    import json
+
+    from spadework.environment.tool_calls import Call, encode_calls, encode_text
+
+    name, brace, rest = line.strip().partition("{")
+    if not brace or not name.strip().isidentifier():
+        return encode_text(line)
+    try:
+        arguments = json.loads(brace + rest)
+    except ValueError as error:
+        return encode_calls([Call(f"call_{turn}_1", name.strip(), problem=f"the JSON is not right: {error}")])
+    return encode_calls([Call(f"call_{turn}_1", name.strip(), arguments)])
 
 
 def _ask(prompt: str) -> str | None:

@@ -9,6 +9,7 @@ from rich.console import Console
 from spadework.cli.errors import Refused
 from spadework.cli.output import plain, print_json
 from spadework.cli.show_rounds import number
+from spadework.environment.tool_calls import readable
 from spadework.store.reader import PoolReader
 from spadework.store.records import EnvironmentRecord
 
@@ -36,8 +37,8 @@ def show_episode(console: Console, pool: PoolReader, row: int, environment: Envi
         console.print(plain(f"fault ({episode.fault_kind}): {episode.fault_reason}", "red"))
     for position, turn in enumerate(episode.turns, 1):
         console.print(plain(f"\nturn {position}", "bold"))
-        console.print(plain(turn.observation, "cyan"))
+        console.print(plain(readable(turn.observation), "cyan"))
         console.print(plain(turn.reply))
         console.print(plain(f"action {turn.action!r}, reward {turn.reward:g}", "dim"))
     if episode.final_observation:
-        console.print(plain(f"\n{episode.final_observation}", "cyan"))
+        console.print(plain(f"\n{readable(episode.final_observation)}", "cyan"))

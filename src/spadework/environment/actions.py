@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-ActionFormat = Literal["boxed", "raw"]
+TextFormat = Literal["boxed", "raw"]
+"""How a reply holds the one text that a game is stepped with."""
+ActionFormat = Literal["boxed", "raw", "tool_call"]
+"""`tool_call`: a reply makes calls, which `spadework.environment.tool_formats` reads."""
 
 _TAG = re.compile(r"</?think>")
 _BRACES = re.compile(r"\\boxed[ \t]*\{|[{}]")
@@ -45,7 +48,7 @@ class NoAction:
     action: Literal[""] = ""
 
 
-def parse_action(reply: str, format: ActionFormat) -> ParsedAction | NoAction:
+def parse_action(reply: str, format: TextFormat) -> ParsedAction | NoAction:
     """The action in ``reply``.
 
     `boxed`: the content of the last balanced `\\boxed{…}` outside the thinking, nested braces kept whole. Of nested

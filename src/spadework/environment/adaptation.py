@@ -36,6 +36,8 @@ _MEMBERS = {
     "functools": ("lru_cache", "partial", "reduce"),
     "heapq": ("heapify", "heappop", "heappush"),
     "itertools": ("accumulate", "chain", "combinations", "permutations", "product"),
+    "tool_environment": ("Instruction", "ToolEnv", "ToolError", "tool"),
+    "tool_use_base_env": ("ToolUseBaseEnv",),
     "typing": (
         *("Any", "Callable", "ClassVar", "Dict", "FrozenSet", "Iterable", "Iterator", "List", "Literal", "Mapping"),
         *("NamedTuple", "Optional", "Sequence", "Set", "Tuple", "TypedDict", "Union"),

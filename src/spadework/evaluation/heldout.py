@@ -51,6 +51,8 @@ class HeldOut:
     async def evaluate(self, iterations: int | None = None) -> Evaluation:
         config = self.config
         agent = config.agent.model_copy(update={"temperature": config.evaluation.temperature})
+        if agent.action_format == "tool_call":
+            agent = agent.model_copy(update={"action_format": "boxed"})  # the items are games
         prompts = prompt_style(config.model.prompts, self.rendering.encode)
         player = Player(self.rendering, prompts, agent, config.model.max_context_tokens, _DRAWS_SEED)
         requests = [EpisodeRequest(item.id, item.source, Arm.PLAIN, item.seed) for item in self.items.items]

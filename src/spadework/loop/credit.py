@@ -17,6 +17,7 @@ from spadework.loop.plays import Plays
 from spadework.loop.schedule import Schedule
 from spadework.loop.writing import attempt_key
 from spadework.roles.episode import Arm
+from spadework.roles.tool_use import trained_tokens
 from spadework.sandbox.outcomes import Outcome
 from spadework.store.reader import PoolReader
 from spadework.store.records import AttemptRecord
@@ -57,7 +58,7 @@ def credit_agent(plays: Plays, config: Config) -> AgentCredit:
     samples = tuple(
         TrainingSample(
             token_ids_T=episode.token_ids_T,
-            sampled_T=episode.sampled_T,
+            sampled_T=trained_tokens(episode, config.agent.train_malformed_calls),
             logprobs_T=episode.logprobs_T,
             advantage=advantages.by_member[episode.environment_id, episode.seed],
             role="agent",
@@ -65,7 +66,8 @@ def credit_agent(plays: Plays, config: Config) -> AgentCredit:
             key=f"agent/{episode.environment_id}/{episode.seed}",
         )
         for episode in episodes
-        if (episode.environment_id, episode.seed) in advantages.by_member and any(episode.sampled_T)
+        if (episode.environment_id, episode.seed) in advantages.by_member
+        and any(trained_tokens(episode, config.agent.train_malformed_calls))
     )
     return AgentCredit(samples, advantages.dead)
 

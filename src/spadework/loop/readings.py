@@ -13,6 +13,7 @@ from spadework.loop.plays import Plays
 from spadework.roles.designer import RoundDesigns
 from spadework.roles.draft import AttemptStatus
 from spadework.roles.episode import Arm, Episode, EpisodeEnd, ReturnKind
+from spadework.roles.tool_use import call_counts
 from spadework.sandbox.outcomes import Outcome
 from spadework.store.glossary import GATES
 from spadework.store.records import EpisodeRecord, Standing
@@ -127,6 +128,19 @@ def _length_readings(episodes: Sequence[Episode]) -> Readings:
     if turns:
         found["agent/reply_tokens"] = sampled / turns
         found["learning/entropy"] = -math.fsum(x for episode in episodes for x in episode.logprobs_T) / sampled
+    return found | _call_readings(episodes)
+
+
+def _call_readings(episodes: Sequence[Episode]) -> Readings:
+    """Empty for games."""
+    counts = [count for episode in episodes if (count := call_counts(episode)) is not None]
+    if not counts:
+        return {}
+    calls = sum(count.calls for count in counts)
+    found: Readings = {"agent/calls": calls / len(counts)}
+    if calls:
+        found["agent/malformed_calls"] = sum(count.malformed for count in counts) / calls
+        found["agent/refused_calls"] = sum(count.refused for count in counts) / calls
     return found
 
 

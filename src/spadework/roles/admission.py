@@ -22,9 +22,16 @@ class Admission:
     """
 
     def __init__(
-        self, sandbox: ProgramHost, config: GatesConfig, novelty: NoveltyIndex, run_seed: int, max_turns: int
+        self,
+        sandbox: ProgramHost,
+        config: GatesConfig,
+        novelty: NoveltyIndex,
+        run_seed: int,
+        max_turns: int,
+        uses_tools: bool = False,
     ) -> None:
-        """``max_turns`` is what a play may have (`agent.max_turns`)."""
+        """``max_turns`` is what a play may have (`agent.max_turns`); ``uses_tools`` says which programs are wanted."""
+        self._uses_tools = uses_tools
         self._sandbox = sandbox
         self._config = config
         self._max_turns = max_turns
@@ -34,7 +41,14 @@ class Admission:
     async def check(self, source: str) -> GateReport:
         """Every gate that looks at the program alone."""
         return await _twice(
-            lambda: check_program(source, self._sandbox, self._config, self._run_seed, max_turns=self._max_turns)
+            lambda: check_program(
+                source,
+                self._sandbox,
+                self._config,
+                self._run_seed,
+                max_turns=self._max_turns,
+                uses_tools=self._uses_tools,
+            )
         )
 
     def admit(self, program: Program) -> GateResult:

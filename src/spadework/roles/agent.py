@@ -13,10 +13,11 @@ from typing import Protocol
 
 from spadework.config import AgentConfig
 from spadework.engines.base import Cohort, ContextTooLong, Sample, SamplingParams, StopReason
-from spadework.environment.actions import parse_action
+from spadework.roles.conversation import Conversation, TextConversation, ToolConversation
 from spadework.roles.episode import Arm, Episode, EpisodeEnd, Turn
 from spadework.roles.prompts import PromptStyle
 from spadework.roles.rendering import Rendering
+from spadework.roles.tool_rendering import ToolRendering
 from spadework.sandbox.outcomes import EnvironmentFault, FaultKind, InfrastructureFault, Outcome, Transition
 from spadework.seeding import derive_seed
 
@@ -27,6 +28,9 @@ SMALLEST_REPLY_TOKENS = 16
 class ProgramInfo(Protocol):
     @property
     def max_turns(self) -> int | None: ...
+
+    @property
+    def uses_tools(self) -> bool: ...
 
 
 class Play(Protocol):
@@ -68,13 +72,17 @@ _HINTS = {Arm.PLAIN: "no hint", Arm.HINTED: "a hint"}
 
 @dataclass(frozen=True)
 class Player:
-    """The agent as all plays of a run share it: ``max_context_tokens`` is the model's, ``run_seed`` the run's."""
+    """The agent as all plays of a run share it: ``max_context_tokens`` is the model's, ``run_seed`` the run's.
+
+    ``tools`` is needed if the configuration's action format is `tool_call`.
+    """
 
     rendering: Rendering
     prompts: PromptStyle
     config: AgentConfig
     max_context_tokens: int
     run_seed: int
+    tools: ToolRendering | None = None
 
 
 async def play_episode(
@@ -89,8 +97,10 @@ async def play_episode(
     recording = _Recording(request)
     play: Play | None = None
     try:
+        conversation = _conversation(program, player)
         play, observation = await program.reset(request.seed)
-        return await _turns(recording, observation, play, _turn_limit(program, player), cohort, member, player)
+        limit = _turn_limit(program, player)
+        return await _turns(recording, observation, play, conversation, limit, cohort, member, player)
     except EnvironmentFault as fault:
         return recording.fault(fault)
     except InfrastructureFault as fault:
@@ -109,16 +119,17 @@ async def _turns(
     recording: _Recording,
     observation: str,
     play: Play,
+    conversation: Conversation,
     turn_limit: int,
     cohort: Cohort,
     member: int,
     player: Player,
 ) -> Episode:
-    config, rendering, prompts = player.config, player.rendering, player.prompts
+    config, rendering = player.config, player.rendering
     request = recording.request
     budget = min(config.max_episode_tokens, player.max_context_tokens)
-    prompt_ids = rendering.first_prompt(prompts.agent_messages(observation, request.hint, config.action_format))
     recording.observation = observation
+    prompt_ids = conversation.first_prompt(observation, request.hint)
     for turn in range(turn_limit):
         room = min(config.max_reply_tokens, budget - len(prompt_ids))
         if room < min(SMALLEST_REPLY_TOKENS, config.max_reply_tokens):
@@ -135,7 +146,7 @@ async def _turns(
         if sample.stop_reason is StopReason.LENGTH:
             end = EpisodeEnd.REPLY_CUT if room == config.max_reply_tokens else EpisodeEnd.CONTEXT_FULL
             return recording.end(end, Outcome.AGENT_FAULT)
-        action = parse_action(reply, config.action_format).action
+        action = conversation.action(reply, turn)
         recording.act(action)
         transition = await play.step(action)
         recording.earn(transition)
@@ -144,9 +155,21 @@ async def _turns(
         if transition.truncated:
             break
         if turn + 1 < turn_limit:
-            message = prompts.observation_message(transition.observation)
-            prompt_ids = rendering.next_prompt(prompt_ids, sample.token_ids_T, [message])
+            prompt_ids = conversation.next_prompt(prompt_ids, sample.token_ids_T, transition.observation)
     return recording.end(EpisodeEnd.TURN_LIMIT, Outcome.OK)
+
+
+def _conversation(program: OpenProgram, player: Player) -> Conversation:
+    """Raises EnvironmentFault if the program is not of the kind that the configuration asks for."""
+    format = player.config.action_format
+    if program.info.uses_tools != (format == "tool_call"):
+        kind = "a tool environment" if program.info.uses_tools else "no tool environment"
+        raise EnvironmentFault(FaultKind.CONTRACT, f"the program is {kind}, and agent.action_format is {format!r}")
+    if format == "tool_call":
+        if player.tools is None:
+            raise ValueError("a player whose action format is tool_call needs a tool rendering")
+        return ToolConversation(player.tools, player.prompts)
+    return TextConversation(player.rendering, player.prompts, format)
 
 
 def _turn_limit(program: OpenProgram, player: Player) -> int:

@@ -10,5 +10,9 @@ Speaker = Literal["system", "user", "assistant", "tool"]
 
 @dataclass(frozen=True)
 class Message:
+    """``name`` and ``call_id`` are those of the call that a message of the role `tool` answers."""
+
     role: Speaker
     content: str
+    name: str = ""
+    call_id: str = ""

@@ -7,12 +7,14 @@ appending gives what a full render gives is checked on probe conversations when 
 template that rewrites its history is refused: training on ids that the model never saw would be the alternative.
 
 Earlier thinking stays in the conversation (`thinking_retention="all"`), since removing it would be rewriting.
-Images and tool schemas are not rendered.
+Schemas of tools go through the template as well; `tool_rendering` finds out how a template writes calls and results.
+Images are not rendered.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from renderers import Renderer, RendererConfig
 
 Ids = tuple[int, ...]
+Tools = Sequence[Mapping[str, Any]]
+"""Function schemas: `{"type": "function", "function": {"name", "description", "parameters"}}`."""
 
 _OPENING = (Message("user", "Name a colour."),)
 _SYSTEM_OPENING = (Message("system", "Be brief."), *_OPENING)
@@ -31,6 +35,20 @@ _REPLIES = ("red", "Blue, I think:\n\n  azure {x}")
 _THINKING_REPLIES = tuple(f"<think>\nWhich one?\n</think>\n\n{reply}" for reply in _REPLIES)
 _QUESTIONS = ("Another one?", '\n 42 <b>\\boxed{7}</b>\n\nAnd "one" more: é✓')
 
+
+PROBE_TOOL: dict[str, Any] = {
+    "type": "function",
+    "function": {
+        "name": "paint_wall",
+        "description": "Paint a wall.",
+        "parameters": {
+            "type": "object",
+            "properties": {"colour": {"type": "string"}, "coats": {"type": "integer"}},
+            "required": ["colour"],
+        },
+    },
+}
+"""What templates are tried out with."""
 
 _CONTENTS = ("", "x", "7", " two\n", "\nthree", "\n\n", "!?", "<b> </b>", "é✓", "{'a': [1]}\t", *_QUESTIONS)
 
@@ -46,7 +64,7 @@ class Tokenizer(Protocol):
 
     def decode(self, token_ids: Sequence[int], *, skip_special_tokens: bool) -> str: ...
 
-    def apply_chat_template(self, conversation: list[dict[str, str]], **options: Any) -> Any: ...
+    def apply_chat_template(self, conversation: list[dict[str, Any]], **options: Any) -> Any: ...
 
 
 class RenderingRefused(ValueError):
@@ -77,13 +95,16 @@ class Rendering:
         self._turn_marks = tuple(token for token, ids in specials.items() if ids <= marks)
         self._opening_frame = self._frame(lambda message: self._render([message]))
         self._delta_frame = self._frame(lambda message: self._rendered_delta([message]))
+        self._result_marks: tuple[str, ...] = ()
 
-    def first_prompt(self, messages: Sequence[Message]) -> Ids:
-        """The ids of ``messages`` and of the header that opens the reply.
+    def first_prompt(self, messages: Sequence[Message], tools: Tools = ()) -> Ids:
+        """The ids of ``messages``, of the schemas of ``tools``, and of the header that opens the reply.
 
         Raises RenderingRefused if the template cannot express them (some know no system role).
         """
         cleaned = [self._without_turn_marks(message) for message in messages]
+        if tools:
+            return self._render(cleaned, self._parted(list(tools), self._turn_marks))
         return self._framed(self._opening_frame, cleaned) or self._render(cleaned)
 
     def next_prompt(self, prompt_ids: Sequence[int], sampled_ids: Sequence[int], new: Sequence[Message]) -> Ids:
@@ -161,12 +182,24 @@ class Rendering:
             raise RenderingRefused(_rewrites(self.name, f"{new[0].content[:60]!r} changes what stands before it"))
         return ids[len(closed) :]
 
-    def _render(self, messages: Sequence[Message]) -> Ids:
+    def render_conversation(self, conversation: list[dict[str, Any]], tools: Tools = (), open: bool = True) -> Ids:
+        """The ids of a whole conversation; the header of a reply follows if it is left ``open``.
+
+        Raises RenderingRefused if the template cannot express it.
+        """
+        options: dict[str, Any] = {"tools": [dict(tool) for tool in tools]} if tools else {}
         try:
-            return tuple(self._renderer.render_ids(_as_dicts(messages), add_generation_prompt=True))
-        except TemplateError as error:
-            roles = ", ".join(message.role for message in messages)
+            return tuple(self._renderer.render_ids(conversation, add_generation_prompt=open, **options))
+        except (TemplateError, ValueError, TypeError) as error:
+            roles = ", ".join(str(message["role"]) for message in conversation)
             raise RenderingRefused(f"the chat template of {self.name} rejects the roles {roles}: {error}") from error
+
+    def guard_results(self, tags: Sequence[str]) -> None:
+        """From now on ``tags`` are parted in the results of tools: the template puts them around results itself."""
+        self._result_marks = tuple(tags)
+
+    def _render(self, messages: Sequence[Message], tools: Tools = ()) -> Ids:
+        return self.render_conversation(_as_dicts(messages), tools)
 
     def _accepts_system(self) -> bool:
         try:
@@ -180,11 +213,20 @@ class Rendering:
 
     def _without_turn_marks(self, message: Message) -> Message:
         """Part the template's own marks where they occur in a text, so that no text can pose as another speaker."""
-        content = message.content
-        for mark in self._turn_marks:
-            if mark in content:
-                content = content.replace(mark, f"{mark[0]} {mark[1:]}")
-        return Message(message.role, content)
+        marks = (*self._turn_marks, *(self._result_marks if message.role == "tool" else ()))
+        texts = {key: self._parted(getattr(message, key), marks) for key in ("content", "name", "call_id")}
+        return replace(message, **texts)
+
+    def _parted(self, value: Any, marks: Sequence[str]) -> Any:
+        """``value`` with ``marks`` parted in all its texts, keys included."""
+        if isinstance(value, str):
+            for mark in marks:
+                if mark in value:
+                    value = value.replace(mark, f"{mark[0]} {mark[1:]}")
+            return value
+        if isinstance(value, Mapping):
+            return {self._parted(key, marks): self._parted(item, marks) for key, item in value.items()}
+        return [self._parted(item, marks) for item in value] if isinstance(value, list | tuple) else value
 
 
 def open_rendering(tokenizer: Tokenizer, model: str | Path, thinking: bool) -> Rendering:
@@ -242,7 +284,21 @@ def _matching(tokenizer: Tokenizer, config: RendererConfig, thinking: bool) -> R
             return None
         if list(own) != renderer.render_ids(_as_dicts(opening), add_generation_prompt=True):
             return None
-    return renderer
+    return renderer if _tools_match(tokenizer, renderer, thinking) else None
+
+
+def _tools_match(tokenizer: Tokenizer, renderer: Renderer, thinking: bool) -> bool:
+    """Whether ``renderer`` writes schemas of tools as the template does, or the template does not know any."""
+    options = {"add_generation_prompt": True, "return_dict": False, "enable_thinking": thinking, "tokenize": True}
+    opening = _as_dicts(_SYSTEM_OPENING)
+    try:
+        own = list(tokenizer.apply_chat_template(opening, tools=[PROBE_TOOL], **options))
+    except TemplateError:
+        return False
+    if own == list(tokenizer.apply_chat_template(opening, **options)):
+        return True
+    theirs: list[int] = renderer.render_ids(opening, tools=[PROBE_TOOL], add_generation_prompt=True)
+    return own == theirs
 
 
 def _package() -> Any:
@@ -257,8 +313,12 @@ def _first_of(wanted: Sequence[int], ids: Sequence[int]) -> int | None:
     return next((position for position, token in enumerate(ids) if token in wanted), None)
 
 
-def _as_dicts(messages: Sequence[Message]) -> list[dict[str, str]]:
-    return [{"role": message.role, "content": message.content} for message in messages]
+def _as_dicts(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    return [
+        {"role": message.role, "content": message.content}
+        | ({"name": message.name, "tool_call_id": message.call_id} if message.role == "tool" else {})
+        for message in messages
+    ]
 
 
 def _rewrites(name: str, what: str) -> str:

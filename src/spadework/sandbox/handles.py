@@ -21,7 +21,7 @@ MAX_ADAPTATIONS = 64
 HASH_SEEDS = 2**32
 """Hash seeds lie below it."""
 
-PlayCall = Literal["reset", "step", "solution"]
+PlayCall = Literal["reset", "step", "solution", "inspect"]
 
 T = TypeVar("T")
 PlayT = TypeVar("PlayT", bound="BasePlay")
@@ -36,6 +36,8 @@ class ProgramInfo:
     max_turns: int | None
     has_solution: bool
     adaptations: tuple[str, ...]
+    uses_tools: bool = False
+    """Actions and observations are in the notation of `spadework.environment.tool_calls`."""
 
 
 class BaseSandbox(ABC, Generic[ProgramT]):
@@ -143,10 +145,10 @@ class BaseProgram(ABC, Generic[PlayT]):
         if self.closed:
             raise RuntimeError(f"the program {self.info.class_name} is closed")
 
-    def learn(self, loaded: tuple[str, int | None, bool]) -> None:
-        """What the program is: (class name, max_turns, whether there is a solution)."""
-        class_name, max_turns, has_solution = loaded
-        self._info = ProgramInfo(class_name, max_turns, has_solution, self._info.adaptations)
+    def learn(self, loaded: tuple[str, int | None, bool, bool]) -> None:
+        """What the program is, as `wire.loaded_of` reads it."""
+        class_name, max_turns, has_solution, uses_tools = loaded
+        self._info = ProgramInfo(class_name, max_turns, has_solution, self._info.adaptations, uses_tools)
 
     def note(self, notes: tuple[str, ...]) -> None:
         """Adaptations that were made; those that are new, up to `MAX_ADAPTATIONS`: a program can forge any number."""
@@ -185,6 +187,14 @@ class BasePlay(ABC):
     async def solution(self) -> tuple[str, ...]:
         """The actions that win this play. Raises EnvironmentFault of kind CONTRACT if there are none."""
         return await self._call("solution", None, wire.solution_of)
+
+    async def inspect(self) -> str:
+        """JSON of what the gates look at in a tool environment: instructions, what each criterion says, the state.
+
+        Raises EnvironmentFault, of kind CONTRACT if the program is no tool environment.
+        """
+        limits = self._guard.limits
+        return await self._call("inspect", None, lambda value: wire.inspection_of(value, limits))
 
     async def close(self) -> None:
         """Forget the play. Never fails; may be called again."""

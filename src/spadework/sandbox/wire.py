@@ -134,15 +134,16 @@ def fault_of(value: object, max_reason_chars: int = MAX_REASON_CHARS) -> Environ
     return EnvironmentFault(FaultKind(kind), reason, trace)
 
 
-def loaded_of(value: object) -> tuple[str, int | None, bool]:
-    """(class name, max_turns, whether there is a solution)."""
-    if type(value) is not list or len(value) != 3:
+def loaded_of(value: object) -> tuple[str, int | None, bool, bool]:
+    """(class name, max_turns, whether there is a solution, whether it is a tool environment)."""
+    if type(value) is not list or len(value) != 4:
         raise ProtocolBreach("a load answer of the wrong shape")
-    name, max_turns, has_solution = value
+    name, max_turns, has_solution, uses_tools = value
     turns_fit = max_turns is None or (type(max_turns) is int and max_turns > 0)
-    if type(name) is not str or not name.isidentifier() or not turns_fit or type(has_solution) is not bool:
+    truths_fit = type(has_solution) is bool and type(uses_tools) is bool
+    if type(name) is not str or not name.isidentifier() or not turns_fit or not truths_fit:
         raise ProtocolBreach("a load answer of the wrong types")
-    return name, max_turns, has_solution
+    return name, max_turns, has_solution, uses_tools
 
 
 def observation_of(value: object, limits: Limits) -> str:
@@ -168,6 +169,13 @@ def solution_of(value: object) -> tuple[str, ...]:
     if type(value) is not list:
         raise ProtocolBreach("a solution that is no list")
     return _strings(value, len(value))
+
+
+def inspection_of(value: object, limits: Limits) -> str:
+    """JSON as text, not yet read."""
+    if type(value) is not str or len(value) > limits.max_observation_chars + limits.max_info_chars:
+        raise ProtocolBreach("an inspection that is no text within its limit")
+    return value
 
 
 def layers_of(value: object) -> tuple[Layer, ...]:

@@ -38,6 +38,9 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "agent/cut_share": "Share of episodes that ended because a reply reached its token budget.",
         "agent/turn_limit_share": "Share of episodes that ended because their turns were used up.",
         "agent/context_full_share": "Share of episodes that ended because the context could not hold another turn.",
+        "agent/calls": "Mean tool calls of an episode, those that could not be read included.",
+        "agent/malformed_calls": "Share of calls that could not be read: not executed, the model was told why.",
+        "agent/refused_calls": "Share of calls that named no tool or did not fit its schema: not executed.",
         # Environments
         "environments/played": "Environments that were played in the iteration.",
         "environments/regret": "Mean over environments of mean hinted return minus mean plain return, same seeds.",

@@ -1,7 +1,7 @@
 """Scripted agents that know nothing of the instance: what `not-trivial` asks of a program is that they earn little.
 
 They say one thing only, echo, act at random, borrow what wins on other seeds, or give answers that a careless check of
-the answer lets through: none, all at once, a pattern, a single character.
+the answer lets through: none, all at once, a pattern, a single character. Those of tool environments call tools.
 """
 
 from __future__ import annotations
@@ -10,9 +10,12 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
+import numpy as np
+
 from spadework.environment.gates.leaks import arguments, common_start, words
 from spadework.environment.gates.plays import Choose, Transcript, repeated, scripted
 from spadework.environment.gates.scripted import echo_last_line, echo_observation, guesser
+from spadework.environment.gates.tool_agents import error_copier, says, stubborn_caller
 from spadework.environment.gates.trial import SeededAgent, Trial
 from spadework.seeding import generator
 
@@ -30,18 +33,45 @@ MAX_ANSWERS_CHARS = 2000
 
 async def cheaters(trial: Trial) -> dict[str, Agent]:
     """The agents by what they do. Those that need solutions are left out where none are known."""
-    agents: dict[str, Agent] = {
-        "says nothing": said(trial, repeated(("",))),
+    agents = {"says nothing": said(trial, repeated(("",)))} | (_callers(trial) if trial.uses_tools else _talkers(trial))
+    if not await trial.knows_solutions(trial.seeds):
+        return agents
+    agents |= dict(zip(BORROWERS, (partial(_constant, trial), partial(_borrowed, trial)), strict=True))
+    agents["repeats the first action of another seed"] = partial(_first_action, trial)
+    if trial.uses_tools:
+        return agents
+    agents["guesses among what it is shown"] = partial(_guessing, trial)
+    return agents | _careless_checks(trial, *answers(await trial.known_last_actions()))
+
+
+def _talkers(trial: Trial) -> dict[str, Agent]:
+    return {
         "always says 1": said(trial, repeated(("1",))),
         **dict(zip(ECHOERS, (said(trial, echo_observation), said(trial, echo_last_line)), strict=True)),
         "acts at random": trial.random_plays,
     }
-    if not await trial.knows_solutions(trial.seeds):
-        return agents
-    agents |= dict(zip(BORROWERS, (partial(_constant, trial), partial(_borrowed, trial)), strict=True))
-    agents["guesses among what it is shown"] = partial(_guessing, trial)
-    agents["repeats the first action of another seed"] = partial(_first_action, trial)
-    return agents | _careless_checks(trial, *answers(await trial.known_last_actions()))
+
+
+def _callers(trial: Trial) -> dict[str, Agent]:
+    """Those for tool environments: they call tools, with values that they were shown."""
+    return {
+        "says that it is done": said(trial, says("done")),
+        "calls tools with random arguments": trial.random_plays,
+        "repeats its last call": _drawing(trial, "stubborn-agent", stubborn_caller),
+        "copies values from error texts": _drawing(trial, "copying-agent", error_copier),
+    }
+
+
+def _drawing(trial: Trial, name: str, choose: Callable[[np.random.Generator], Choose]) -> Agent:
+    """The agent that draws at random, so many times on each seed."""
+
+    async def agent(seeds: Sequence[int], count: int) -> list[Transcript]:
+        draws = [(seed, number) for seed in seeds for number in range(count)]
+        return await trial.play(
+            [(seed, choose(generator(trial.run_seed, name, trial.program.id, seed, number))) for seed, number in draws]
+        )
+
+    return agent
 
 
 def said(trial: Trial, choose: Choose) -> Agent:

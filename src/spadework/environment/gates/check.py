@@ -26,6 +26,7 @@ from spadework.environment.gates.termination import termination
 from spadework.environment.gates.trial import Trial
 from spadework.environment.gates.trivial import not_trivial
 from spadework.environment.program import Program, ProgramRejected, parse_program
+from spadework.environment.tool_calls import NotToolObservation
 from spadework.sandbox import ProgramHandle, ProgramHost
 from spadework.sandbox.outcomes import EnvironmentFault
 
@@ -35,6 +36,11 @@ GATE_TIMEOUT_S = 30.0
 """Wall time of one gate. All gates of an ordinary program take a tenth of a second together."""
 
 Details = Mapping[str, JSONValue]
+
+_WANTED = {
+    True: "the program is no tool environment; derive its class from ToolEnv of tool_environment",
+    False: "the program is a tool environment, and a game is wanted; write a class with reset and step of its own",
+}
 
 
 async def check_program(
@@ -46,12 +52,15 @@ async def check_program(
     *,
     max_turns: int = DEFAULT_MAX_TURNS,
     keep_going: bool = False,
+    uses_tools: bool | None = None,
 ) -> GateReport:
     """Adapt, read, open and try ``source``; stop at the first gate that says no unless ``keep_going``.
 
     ``max_turns`` is what a play may have (`agent.max_turns`): the limit of programs that declare none, and of every
     solution. ``novelty`` adds the gate `novel`; callers that check programs concurrently leave it out and use
     `check_novel` in a fixed order.
+
+    ``uses_tools`` says which kind of program is wanted: `contract` rejects the other; None takes both.
 
     `measures` of the report: `seeds`, `distinct_instances` (on `gates.instance_seeds` seeds), `returns` (mean per
     scripted agent, as a share of the winning reward), `solution_length` (turns, the longest), `win_reward` (the
@@ -77,6 +86,9 @@ async def check_program(
         failed = _faulty(GateName.CONTRACT, fault, fault.reason, time.perf_counter() - started)
         return GateReport(program, (*results, failed), adaptations)
     async with opened:
+        if uses_tools is not None and opened.info.uses_tools != uses_tools:
+            failed = GateResult(GateName.CONTRACT, False, _WANTED[uses_tools], time.perf_counter() - started)
+            return GateReport(program, (*results, failed), adaptations)
         trial = Trial.of(program, opened, config, run_seed, max_turns)
         async with _twin_opener(sandbox, program) as open_twin:
             for name, gate in _gates(trial, config, open_twin):
@@ -121,7 +133,7 @@ def _gates(
         (GateName.DETERMINISM, lambda: determinism(trial, open_twin, config.min_instances)),
         (GateName.TERMINATION, lambda: termination(trial)),
         (GateName.NOT_TRIVIAL, lambda: not_trivial(trial, config.trivial_threshold, config.random_plays)),
-        (GateName.SOLVABLE, lambda: solvable(trial, config.require_solution)),
+        (GateName.SOLVABLE, lambda: solvable(trial, config.require_solution, config.distractors)),
         (GateName.SECRET, lambda: secret(trial)),
     )
 
@@ -134,6 +146,8 @@ async def _judged(name: GateName, gate: Callable[[], Awaitable[Details]], starte
         return GateResult(name, False, failed.reason, time.perf_counter() - started)
     except PlayFault as fault:
         return _faulty(name, fault, fault.reason, time.perf_counter() - started)
+    except NotToolObservation as error:
+        return GateResult(name, False, f"the program sent {error}", time.perf_counter() - started)
     except TimeoutError:
         if not limit.expired():
             raise

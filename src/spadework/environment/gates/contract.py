@@ -1,13 +1,14 @@
 """`contract`: the program starts on every seed and without one, and its first answers are what they must be.
 
 Types, finite rewards, bounded observations and infos are checked by the sandbox in every call of every gate; what fails
-first fails here.
+first fails here. Tool environments must answer in their notation.
 """
 
 from __future__ import annotations
 
 from spadework.environment.gates.plays import scripted
 from spadework.environment.gates.results import JSONValue
+from spadework.environment.gates.tool_agents import decoded
 from spadework.environment.gates.trial import Trial, require
 
 PROBES = ("look", "1")
@@ -16,7 +17,7 @@ MAX_DECLARED_TURNS = 200
 
 
 async def contract(trial: Trial) -> dict[str, JSONValue]:
-    """Raises GateFailed or PlayFault."""
+    """Raises GateFailed, PlayFault or NotToolObservation."""
     require(
         trial.turn_limit <= MAX_DECLARED_TURNS,
         f"max_turns is {trial.turn_limit}; declare at most {MAX_DECLARED_TURNS}",
@@ -28,4 +29,6 @@ async def contract(trial: Trial) -> dict[str, JSONValue]:
             bool(opening.strip()),
             f"`reset` returned an empty observation on seed {seed}; it must tell the player what to do",
         )
+        if trial.uses_tools:
+            decoded(transcript)
     return {"seeds": [*trial.seeds]}

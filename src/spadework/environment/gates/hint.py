@@ -7,6 +7,7 @@ words, and each of its words after each command; that must not win on a seed who
 nor on more than half of the seeds.
 
 Not caught: a rule that names the answer in a roundabout way, which is what a hint is for.
+Hints for tool environments are plans without values; `tool_hint` looks at them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Sequence
 from spadework.environment.gates.leaks import Tokens, arguments, contains, tokens, words
 from spadework.environment.gates.plays import Choose, GateFailed, Transcript, quote
 from spadework.environment.gates.results import JSONValue
+from spadework.environment.gates.tool_hint import tool_hint_safe
 from spadework.environment.gates.trial import Trial, require
 
 MAX_WORDS = 100
@@ -29,6 +31,8 @@ async def hint_safe(trial: Trial, hint: str) -> dict[str, JSONValue]:
     length = len(hint.split())
     require(length > 0, "the hint is empty")
     require(length <= MAX_WORDS, f"the hint has {length} words; at most {MAX_WORDS} are allowed")
+    if trial.uses_tools:
+        return {"words": length, **await tool_hint_safe(trial, hint)}
     if not await trial.knows_solutions(trial.seeds):
         return {"words": length, "checked": False}
     solved = await trial.solved(trial.seeds)

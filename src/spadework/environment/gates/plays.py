@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from spadework.environment.tool_calls import Inspection, decode_inspection
 from spadework.sandbox.outcomes import EnvironmentFault, Transition
 
 QUOTED_CHARS = 60
@@ -20,6 +21,7 @@ class Play(Protocol):
 
     async def step(self, action: str) -> Transition: ...
     async def solution(self) -> tuple[str, ...]: ...
+    async def inspect(self) -> str: ...
     async def close(self) -> None: ...
 
 
@@ -70,6 +72,14 @@ class Transcript:
     def observations(self) -> tuple[str, ...]:
         """Everything that was shown, the first observation included."""
         return (self.first_observation, *(step.observation for step in self.steps))
+
+
+@dataclass(frozen=True)
+class Inspected:
+    """A scripted play of a tool environment: ``inspections`` has one from the start, and one after each step."""
+
+    transcript: Transcript
+    inspections: tuple[Inspection, ...]
 
 
 Choose = Callable[[Transcript], str | None]
@@ -129,6 +139,33 @@ async def advance(play: Play, transcript: Transcript, action: str) -> Transcript
         raise PlayFault(fault, f"seed {transcript.seed}, turn {turn}, action {quote(action)}") from fault
     step = Step(action, answer.observation, answer.reward, answer.terminated, answer.truncated)
     return Transcript(transcript.seed, transcript.first_observation, (*transcript.steps, step))
+
+
+async def play_inspected(program: OpenProgram, seed: int, actions: Sequence[str]) -> Inspected:
+    """Send ``actions`` until the program ends the episode, and look inside before and after each.
+
+    Raises PlayFault if the program fails, and NotToolObservation.
+    """
+    play, observation = await start(program, seed)
+    transcript = Transcript(seed, observation, ())
+    try:
+        inspections = [await inspect(play, transcript)]
+        for action in actions:
+            if transcript.ended:
+                break
+            transcript = await advance(play, transcript, action)
+            inspections.append(await inspect(play, transcript))
+    finally:
+        await play.close()
+    return Inspected(transcript, tuple(inspections))
+
+
+async def inspect(play: Play, transcript: Transcript) -> Inspection:
+    """Raises PlayFault and NotToolObservation."""
+    try:
+        return decode_inspection(await play.inspect())
+    except EnvironmentFault as fault:
+        raise PlayFault(fault, f"seed {transcript.seed}, after turn {len(transcript.steps)}") from fault
 
 
 async def ask_solution(program: OpenProgram, seed: int) -> tuple[str, tuple[str, ...] | PlayFault]:

@@ -11,6 +11,8 @@ Three checks, all on `solution()` and real plays; without a solution the gate ha
    must show a difference between some of them before the end. Tried are all their solutions, numbers between theirs,
    what the observation suggests, and random plays.
 
+Tool environments are looked at by `tool_secrets` instead.
+
 A suspicion is confirmed on more seeds. Not caught: a secret that is random on top of different first
 observations and never shown, and whatever `leaks` does not catch.
 """
@@ -25,6 +27,7 @@ from spadework.environment.gates.leaks import arguments, contains, leaks, tokens
 from spadework.environment.gates.plays import GateFailed, Transcript, quote, scripted
 from spadework.environment.gates.results import JSONValue
 from spadework.environment.gates.scripted import PRYING
+from spadework.environment.gates.tool_secrets import tool_secrets
 from spadework.environment.gates.trial import Trial
 
 MAX_SEEDS = 6
@@ -48,6 +51,8 @@ async def secret(trial: Trial) -> dict[str, JSONValue]:
     """Raises GateFailed or PlayFault."""
     if not await trial.knows_solutions(trial.seeds):
         return {"checked": False}
+    if trial.uses_tools:
+        return await tool_secrets(trial)
     if await _opening_leaks(trial, trial.seeds) and await _opening_leaks(trial, trial.confirming_seeds):
         raise GateFailed(await _opening_reason(trial))
     for name in ACTIONS:

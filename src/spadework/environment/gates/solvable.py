@@ -2,6 +2,7 @@
 
 It is played on the tested seeds, and must answer on all surveyed ones. No step that does not end the episode may earn
 what the solution's last one earns, no step more, and no play that does not win more in sum than the solution's.
+Tool environments must satisfy `tool_criteria` besides.
 """
 
 from __future__ import annotations
@@ -10,19 +11,27 @@ from collections.abc import Sequence
 
 from spadework.environment.gates.plays import Transcript, quote
 from spadework.environment.gates.results import JSONValue
+from spadework.environment.gates.tool_criteria import require_economical, require_judgeable, require_reachable
 from spadework.environment.gates.trial import Trial, require
 
 TOLERANCE = 1e-9
 
 
-async def solvable(trial: Trial, require_solution: bool) -> dict[str, JSONValue]:
-    """Raises GateFailed or PlayFault. Without a solution there is nothing to check if none is required."""
+async def solvable(trial: Trial, require_solution: bool, distractors: int) -> dict[str, JSONValue]:
+    """Raises GateFailed or PlayFault. Without a solution there is nothing more to check if none is required.
+
+    ``distractors``: tools that the solutions of a tool environment must do without, at least.
+    """
+    if trial.uses_tools:
+        await require_judgeable(trial)
     if not trial.has_solution:
         require(
             not require_solution,
             "the program has no `solution`; add solution(self) that returns the actions that win the current instance",
         )
         return {"solution": False}
+    if trial.uses_tools:
+        await require_reachable(trial)
     solved = await trial.solved(trial.seeds)
     for seed, solution in zip(trial.survey, await trial.solutions(trial.survey), strict=True):
         require(bool(solution), f"`solution` returned no actions on seed {seed}")
@@ -30,6 +39,8 @@ async def solvable(trial: Trial, require_solution: bool) -> dict[str, JSONValue]
         _require_win(transcript, solution, trial)
     for transcript in solved:
         _require_best(transcript, trial)
+    if trial.uses_tools:
+        await require_economical(trial, distractors)
     lengths = [len(transcript.steps) for transcript in solved]
     return {
         "solution": True,

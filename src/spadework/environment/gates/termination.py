@@ -8,13 +8,17 @@ from functools import partial
 from spadework.environment.gates.plays import Choose, Transcript, quote, repeated, together
 from spadework.environment.gates.results import JSONValue
 from spadework.environment.gates.scripted import JUNK, malformed
+from spadework.environment.gates.tool_agents import decoded, odd_calls
 from spadework.environment.gates.trial import Trial, require
 
 
 async def termination(trial: Trial) -> dict[str, JSONValue]:
     """Raises GateFailed or PlayFault."""
     junk = [*JUNK]
-    if await trial.knows_solutions(trial.seeds):
+    if trial.uses_tools:
+        (play,) = await trial.play([(trial.seeds[0], repeated(("",)))])
+        junk += odd_calls(decoded(play)[0].tools)
+    elif await trial.knows_solutions(trial.seeds):
         junk += malformed([action for solution in await trial.solutions(trial.seeds) for action in solution])
     count = len(trial.seeds)
     jobs: list[tuple[str, Callable[[], Awaitable[list[Transcript]]]]] = [

@@ -11,17 +11,22 @@ from spadework.environment.actions import ParsedAction, parse_action
 from spadework.environment.gates.plays import (
     Choose,
     GateFailed,
+    Inspected,
     OpenProgram,
     PlayFault,
     Transcript,
     ask_solution,
     attempt,
+    play_inspected,
     play_out,
     scripted,
+    together,
     working,
 )
 from spadework.environment.gates.scripted import random_agent
+from spadework.environment.gates.tool_agents import random_caller
 from spadework.environment.program import Program
+from spadework.environment.tool_calls import Inspection
 from spadework.sandbox import ProgramHandle
 from spadework.seeding import derive_seed, generator
 
@@ -60,6 +65,8 @@ class Trial:
     solution_limit: int
     """Turns in which a solution must win: no more than a play may have."""
     has_solution: bool
+    uses_tools: bool
+    """Whether actions and observations are in the notation of tool environments."""
     survey: tuple[int, ...]
     """The tested seeds and further ones, on which the program is started but not played."""
     transcripts: list[Transcript] = field(default_factory=list)
@@ -69,6 +76,7 @@ class Trial:
     _solutions: dict[int, tuple[str, ...] | PlayFault] = field(default_factory=dict)
     _solved: dict[int, Transcript | PlayFault] = field(default_factory=dict)
     _random: dict[tuple[int, int], Transcript | PlayFault] = field(default_factory=dict)
+    _inspected: list[Inspected] | None = None
 
     @classmethod
     def of(cls, program: Program, opened: ProgramHandle, config: GatesConfig, run_seed: int, max_turns: int) -> Trial:
@@ -85,6 +93,7 @@ class Trial:
             turn_limit=declared,
             solution_limit=min(declared, max_turns),
             has_solution=opened.info.has_solution,
+            uses_tools=opened.info.uses_tools,
             survey=survey,
         )
 
@@ -131,9 +140,10 @@ class Trial:
     async def try_random_plays(self, seeds: Sequence[int], count: int) -> list[Transcript | PlayFault]:
         wanted = [(seed, number) for seed in seeds for number in range(count)]
         missing = [key for key in wanted if key not in self._random]
+        agent = random_caller if self.uses_tools else random_agent
         made = await self.try_play(
             [
-                (seed, random_agent(generator(self.run_seed, "random-agent", self.program.id, seed, number)))
+                (seed, agent(generator(self.run_seed, "random-agent", self.program.id, seed, number)))
                 for seed, number in missing
             ]
         )
@@ -169,7 +179,7 @@ class Trial:
                 self._openings[seed], answer = await ask_solution(self.opened, seed)
             if isinstance(answer, PlayFault):
                 raise answer
-            return tuple(_unboxed(action) for action in answer)
+            return answer if self.uses_tools else tuple(_unboxed(action) for action in answer)
 
         missing = [seed for seed in dict.fromkeys(seeds) if seed not in self._solutions]
         self._solutions.update(zip(missing, await attempt(ask, missing), strict=True))
@@ -181,6 +191,27 @@ class Trial:
             return []
         known = [answer for answer in await self.try_solutions(self.survey) if isinstance(answer, tuple)]
         return [actions[-1] for actions in known if actions]
+
+    async def inspections(self, seeds: Sequence[int]) -> list[Inspection]:
+        """A tool environment from inside, on each seed, before anything is done."""
+
+        async def look(seed: int) -> Inspection:
+            async with self._free:
+                return (await play_inspected(self.opened, seed, ())).inspections[0]
+
+        return await together(look, seeds)
+
+    async def inspected_solutions(self) -> list[Inspected]:
+        """The solution of each tested seed, carried out and looked into."""
+        if self._inspected is None:
+
+            async def carry_out(seed: int) -> Inspected:
+                (actions,) = await self.solutions([seed])
+                async with self._free:
+                    return await play_inspected(self.opened, seed, actions[: self.turn_limit])
+
+            self._inspected = await together(carry_out, self.seeds)
+        return self._inspected
 
     async def win_reward(self) -> float:
         """The smallest reward of a winning solution, in (0, 1]; 1 where no solution is known to win."""

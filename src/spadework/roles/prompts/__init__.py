@@ -1,4 +1,7 @@
-"""What each role is told. `full` is for large models; `seed` is the short form that the seed model was started on."""
+"""What each role is told. `full` is for large models; `seed` is the short form that the seed model was started on.
+
+Where agents call tools, `full` has other words for the designer: those of `tools`.
+"""
 
 from __future__ import annotations
 
@@ -41,9 +44,15 @@ class PromptStyle(Protocol):
         ...
 
 
-def prompt_style(name: Literal["full", "seed"], encode: Callable[[str], Sequence[int]]) -> PromptStyle:
+def prompt_style(
+    name: Literal["full", "seed"], encode: Callable[[str], Sequence[int]], action_format: ActionFormat = "boxed"
+) -> PromptStyle:
     """``encode`` gives the ids of a text: the short form shows such words of a document as are one token."""
     match name:
+        case "full" if action_format == "tool_call":
+            from spadework.roles.prompts import tools
+
+            return tools
         case "full":
             from spadework.roles.prompts import full
 

@@ -196,6 +196,12 @@ one action, and the next observation shows what it did.
 {observation}
 
 Reply with one action and nothing else: your whole reply is taken as the command.""",
+    "tool_call": """\
+You act for a user with the tools that you are given. What the user wants comes in several requests, one after the \
+other: the next one arrives when the one before is done. Look up what you do not know, never invent a value, and \
+change nothing that you were not asked to change.
+
+{observation}""",
 }
 
 
@@ -205,7 +211,7 @@ def designer_messages(skill: str, document: Document, memory: Memory, difficulty
         description=describe_skill(skill),
         title=document.title.replace('"', "'"),
         text=document.text.replace("</document", "< /document").strip(),
-        memory=_memory_section(memory),
+        memory=memory_section(memory),
         least_turns=_LEAST_TURNS[difficulty],
         max_turns=_MAX_TURNS[difficulty],
         difficulty_rule=_DIFFICULTY_RULES[difficulty],
@@ -230,7 +236,8 @@ def observation_message(observation: str) -> Message:
     return Message("user", observation)
 
 
-def _memory_section(memory: Memory) -> str:
+def memory_section(memory: Memory) -> str:
+    """What the designer is shown of earlier environments; empty if that is nothing."""
     parts: list[str] = []
     if memory.positives:
         parts += [_POSITIVES, *_shown(memory.positives)]

@@ -15,6 +15,18 @@ _DESCRIPTIONS = {
     "Ideas: a schedule with dependencies, offers that arrive one by one, stock that perishes while prices move.",
     "causal inference": "finding out what causes what by intervening and comparing. "
     "Ideas: a machine with a hidden rule and switches to try, a fault to be isolated, two treatments that interact.",
+    "API orchestration": "chaining calls so that what one returns is what the next one needs. "
+    "Ideas: create, configure and activate a resource; look up, reserve and confirm; move a record through its stages.",
+    "data retrieval": "finding the one record or value that is meant, and acting on it alone. "
+    "Ideas: records that differ in one field, pages of results, a reference that must be followed to another record.",
+    "state modification": "changing several things that depend on each other, and nothing else. "
+    "Ideas: limits that one change uses up for the next, a change that must be undone first, totals that must agree.",
+    "error recovery": "noticing that a call has failed, finding out why and getting there in another way. "
+    "Ideas: a resource that is locked until something is released, a rejected value, a step that was left out.",
+    "tool selection": "choosing among tools that look alike by what they do in the state at hand. "
+    "Ideas: two ways to cancel with different effects, a cheap and an exact lookup, a tool for each kind of record.",
+    "multi-step workflows": "following a procedure of ordered steps whose branches depend on answers. "
+    "Ideas: an onboarding, a return with inspection, a release that needs its approvals, a maintenance window.",
 }
 
 

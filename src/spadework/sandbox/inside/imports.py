@@ -36,6 +36,12 @@ UNAVAILABLE = frozenset(
 
 OWN = ("spadework", "msgpack")
 
+OFFERED = {
+    "tool_environment": "spadework.sandbox.inside.tool_environment",
+    "tool_use_base_env": "spadework.sandbox.inside.wild_tools",
+}
+"""Modules of ours that programs may import, by the names that programs know."""
+
 IMPORTS = re.compile(r"(?:\bfrom\s+([\w.]+)\s+)?\bimport\s+(\([^)]{0,4000}\)|[^\n;#]+)")
 NAME = re.compile(r"[A-Za-z_][\w.]*")
 
@@ -86,10 +92,12 @@ def _import(name: str) -> ModuleType:
 
 
 def close_imports() -> None:
-    """From now on only what is imported can be imported. Our own modules disappear from sight."""
+    """From now on only what is imported can be imported. Of our own modules only what is offered stays in sight."""
+    offered = {name: importlib.import_module(own) for name, own in OFFERED.items()}
     for name in list(sys.modules):
         if name == "__main__" or name.partition(".")[0] in OWN:
             del sys.modules[name]
+    sys.modules.update(offered)
     sys.path.clear()
     sys.path_importer_cache.clear()
     builtin_and_frozen = [importlib.machinery.BuiltinImporter, importlib.machinery.FrozenImporter]

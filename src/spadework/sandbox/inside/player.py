@@ -7,13 +7,14 @@ attributes, and has its own global random state.
 from __future__ import annotations
 
 import inspect
+import json
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import CodeType, ModuleType
 from typing import Any
 
-from spadework.sandbox.inside import contract
+from spadework.sandbox.inside import contract, tool_environment, tool_notation, wild_tools
 from spadework.sandbox.inside.contract import Breach
 from spadework.sandbox.inside.faults import FILE_NAME
 from spadework.sandbox.inside.randomness import RandomStates, State, switch_to
@@ -37,6 +38,7 @@ class Player:
         self._source = source
         self._max_observation = limits["max_observation_chars"]
         self._max_info = limits["max_info_chars"]
+        self._uses_tools = False
         self._random = RandomStates()
         self._plays: dict[int, LoadedPlay] = {}
         self._current: LoadedPlay | None = None
@@ -46,7 +48,7 @@ class Player:
         self._extra: dict[str, None] = {}
 
     def load(self) -> list[object]:
-        """[class name, max_turns or None, whether there is a solution]."""
+        """[class name, max_turns or None, whether there is a solution, whether it is a tool environment]."""
         try:
             self._code = compile(self._source, FILE_NAME, "exec", dont_inherit=True)
         except (SyntaxError, ValueError, OverflowError):
@@ -62,7 +64,8 @@ class Player:
                 raise Breach("contract", f"{self._class_name} has no method {name}")
         self._read_signature(instance.reset)
         solution = callable(getattr(instance, "solution", None))
-        return [self._class_name, _max_turns(instance), solution]
+        self._uses_tools = isinstance(instance, (tool_environment.ToolEnv, wild_tools.ToolUseBaseEnv))
+        return [self._class_name, _max_turns(instance), solution, self._uses_tools]
 
     def reset(self, play_id: int, seed: int | None) -> str:
         """Starts the play ``play_id`` on a new instance. Returns its first observation."""
@@ -70,7 +73,12 @@ class Player:
         self._plays[play_id] = play
         play.instance = self._construct(play)
         result = self._call(play.instance.reset, seed)
-        return contract.reset_result(result, self._max_observation, self._max_info, self.notes)
+        text = contract.reset_result(result, self._max_observation, self._max_info, self.notes)
+        if isinstance(play.instance, wild_tools.ToolUseBaseEnv):
+            self.notes.add("written for tool_use_base_env; every turn counts, instructions are its own affair")
+            text = wild_tools.first_observation(play.instance, text)
+            return contract.observation(text, "reset", self._max_observation)
+        return text
 
     def step(self, play_id: int, action: str) -> list[object]:
         result = self._switch(play_id).instance.step(action)
@@ -80,7 +88,21 @@ class Player:
         method = getattr(self._switch(play_id).instance, "solution", None)
         if not callable(method):
             raise Breach("contract", f"{self._class_name} has no method solution")
-        return contract.solution_actions(method(), self._max_observation)
+        actions = method()
+        if self._uses_tools:
+            actions = tool_notation.solution_actions(actions)
+        return contract.solution_actions(actions, self._max_observation)
+
+    def inspect(self, play_id: int, _: None) -> str:
+        """JSON of what the gates look at in a tool environment."""
+        instance = self._switch(play_id).instance
+        wild = isinstance(instance, wild_tools.ToolUseBaseEnv)
+        inside = wild_tools.inspect(instance) if wild else tool_environment.inspect(instance)
+        text = json.dumps(inside, ensure_ascii=True)
+        limit = self._max_observation + self._max_info
+        if len(text) > limit:
+            raise Breach("output", f"state and instructions have {len(text)} characters; at most {limit} fit")
+        return text
 
     def close(self, play_id: int, _: None) -> None:
         """Forgets the play. Its destructors run here, under the deadline."""

@@ -24,7 +24,14 @@ EXIT_MEMORY = 77
 EXIT_BROKEN = 78
 MAX_REQUEST_BYTES = 1 << 26
 
-NOUNS = {"load": "loading", "reset": "reset", "step": "step", "solution": "solution", "close": "closing"}
+NOUNS = {
+    "load": "loading",
+    "reset": "reset",
+    "step": "step",
+    "solution": "solution",
+    "inspect": "a criterion",
+    "close": "closing",
+}
 
 
 def serve(channel: int, confinement: Confinement) -> NoReturn:

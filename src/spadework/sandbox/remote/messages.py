@@ -47,6 +47,7 @@ class Call(StrEnum):
     RESET = "reset"
     STEP = "step"
     SOLUTION = "solution"
+    INSPECT = "inspect"
     CLOSE = "close"
     LEAVE = "leave"
     PING = "ping"

@@ -215,6 +215,8 @@ class ServedClient(Link):
             raise ProtocolBreach("a call to a play that has not begun")
         if call is Call.SOLUTION:
             return play.solution()
+        if call is Call.INSPECT:
+            return play.inspect()
         assert isinstance(argument, str)
         return _step(play, argument)
 
@@ -223,7 +225,8 @@ class ServedClient(Link):
         program = await self._sandbox.open(source, hash_seed)
         self._opened += 1
         self._programs[number] = ServedProgram(program)
-        return program.info.class_name, program.info.max_turns, program.info.has_solution
+        info = program.info
+        return info.class_name, info.max_turns, info.has_solution, info.uses_tools
 
     async def _reset(self, served: ServedProgram, number: int, seed: int | None) -> object:
         play, observation = await served.program.reset(seed)
