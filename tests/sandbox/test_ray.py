@@ -193,7 +193,7 @@ def test_everything_is_the_same_here_and_there(tripwire: str) -> None:
         async with Sandbox() as here, sandbox_at("ray") as there:
             assert there.level() == here.level()
             assert repr(await everything(there, TALKATIVE)) == repr(await everything(here, TALKATIVE))
-            for path in ("sound/wild_bare_string", "faulty/coin", "faulty/order_of_a_set"):
+            for path in ("sound/wild_bare_string", "faulty/coin", "faulty/order_of_a_set", "tools_sound/ticket_desk"):
                 assert await report(there, path) == await report(here, path)
         async with Sandbox(FAULTY_LIMITS) as here, sandbox_at("ray", FAULTY_LIMITS) as there:
             for source, actions in faulty(tripwire):

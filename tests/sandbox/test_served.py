@@ -74,7 +74,11 @@ def test_faults_are_the_same_here_and_there(tcp: ServerProcess, tripwire: str) -
 
 
 @pytest.mark.parametrize(
-    "path", ["sound/maze", "sound/wild_bare_string", "faulty/ends_its_process", "faulty/coin", "faulty/order_of_a_set"]
+    "path",
+    [
+        *("sound/maze", "sound/wild_bare_string", "tools_sound/order_desk"),
+        *("faulty/ends_its_process", "faulty/coin", "faulty/order_of_a_set", "tools_faulty/superfluous_call"),
+    ],
 )
 def test_the_gates_say_the_same_here_and_there(tcp: ServerProcess, path: str) -> None:
     async def run() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from both import BOTH, Where, sandbox_at
+from both import ALL, Where, sandbox_at
 from shop_program import CODE, SHOP
 
 from spadework.environment.adaptation import adapt
@@ -23,8 +23,7 @@ from spadework.environment.tool_calls import (
     encode_calls,
     encode_text,
 )
-from spadework.sandbox import EnvironmentFault, FaultKind, Limits, PlayHandle, Sandbox, Transition
-from spadework.sandbox.program import ProgramInfo
+from spadework.sandbox import EnvironmentFault, FaultKind, Limits, PlayHandle, ProgramInfo, Sandbox, Transition
 
 SOUND = sorted((Path(__file__).parent.parent / "programs" / "tools_sound").glob("*.py"))
 
@@ -66,7 +65,7 @@ class Laboratory:
         self._runner.close()
 
 
-@pytest.fixture(scope="module", params=BOTH)
+@pytest.fixture(scope="module", params=ALL)
 def lab(request: pytest.FixtureRequest) -> Iterator[Laboratory]:
     laboratory = Laboratory(request.param)
     yield laboratory
