@@ -13,7 +13,8 @@ from spadework.environment.audit import ActionLog, AttackKind, AuditReport, audi
 from spadework.sandbox import Limits, Sandbox
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
-SOUND = sorted((PROGRAMS / "sound").glob("*.py"))
+SOUND = [*sorted((PROGRAMS / "sound").glob("*.py")), *sorted((PROGRAMS / "tools_sound").glob("*.py"))]
+DESK = (PROGRAMS / "tools_sound" / "ticket_desk.py").read_text()
 VAULT = (PROGRAMS / "sound" / "look_then_say.py").read_text()
 
 DIGITS = """
@@ -160,3 +161,19 @@ def test_without_a_solution_the_agents_that_need_none_attack() -> None:
 
 def test_equal_seeds_give_equal_reports() -> None:
     assert audit(VAULT) == audit(VAULT)
+
+
+def test_what_is_said_to_tools_stands_in_their_arguments() -> None:
+    text = '"""Find the ticket of a person."""\n'
+    loose = DESK.replace(text, f"{text}        if owner.isdigit():\n            owner = str(int(owner))\n")
+    assert loose != DESK
+    (report,) = audit(loose)
+    assert [one.attack for one in report.attacks if one.beaten] == ["sends odd characters"]
+    assert "invalid literal for int() with base 10: '²'" in " ".join(one.reason for one in report.attacks)
+
+
+def test_a_tool_environment_that_answers_in_other_words_does_not_hold() -> None:
+    (report,) = audit(DESK + "\n    def step(self, action):\n        return 'Hm.', 0.0, False, False, {}\n")
+    assert not report.held
+    assert any("the program sent" in one.reason for one in report.of(AttackKind.SCRIPTED))
+    assert any("the program sent" in one.reason for one in report.of(AttackKind.REPLAY))

@@ -10,6 +10,7 @@ from spadework.environment.gates.cheaters import Agent
 from spadework.environment.gates.plays import OpenProgram, PlayFault
 from spadework.environment.gates.trial import Trial
 from spadework.environment.gates.trivial import score
+from spadework.environment.tool_calls import NotToolObservation
 
 
 class AttackKind(StrEnum):
@@ -65,6 +66,8 @@ class Bench:
             scored = await score(self.trial, name, agent, self.threshold, self.random_plays)
         except PlayFault as fault:
             return Attacked(kind, name, 0, None, f"an agent that {name} makes the program fail: {fault.reason}")
+        except NotToolObservation as error:
+            return Attacked(kind, name, 0, None, f"to an agent that {name} the program sent {error}")
         if scored is None:
             return None
         reason = (

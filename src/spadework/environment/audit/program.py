@@ -22,6 +22,7 @@ from spadework.environment.gates.determinism import shifted
 from spadework.environment.gates.plays import OpenProgram, PlayFault
 from spadework.environment.gates.trial import Trial
 from spadework.environment.program import Program, ProgramRejected, parse_program
+from spadework.environment.tool_calls import NotToolObservation
 from spadework.sandbox import ProgramHost
 from spadework.sandbox.outcomes import EnvironmentFault
 from spadework.seeding import derive_seed
@@ -103,6 +104,8 @@ async def _in_time(kind: AttackKind, attacking: Awaitable[list[Attacked]]) -> li
             return await attacking
     except EnvironmentFault as fault:
         return [Attacked(kind, "opens the program again", 0, None, f"the program fails: {fault.reason}")]
+    except NotToolObservation as error:
+        return [Attacked(kind, "reads what is shown", 0, None, f"the program sent {error}")]
     except TimeoutError:
         if not limit.expired():
             raise

@@ -57,12 +57,12 @@ def _callers(trial: Trial) -> dict[str, Agent]:
     return {
         "says that it is done": said(trial, says("done")),
         "calls tools with random arguments": trial.random_plays,
-        "repeats its last call": _drawing(trial, "stubborn-agent", stubborn_caller),
-        "copies values from error texts": _drawing(trial, "copying-agent", error_copier),
+        "repeats its last call": drawing(trial, "stubborn-agent", stubborn_caller),
+        "copies values from error texts": drawing(trial, "copying-agent", error_copier),
     }
 
 
-def _drawing(trial: Trial, name: str, choose: Callable[[np.random.Generator], Choose]) -> Agent:
+def drawing(trial: Trial, name: str, choose: Callable[[np.random.Generator], Choose]) -> Agent:
     """The agent that draws at random, so many times on each seed."""
 
     async def agent(seeds: Sequence[int], count: int) -> list[Transcript]:

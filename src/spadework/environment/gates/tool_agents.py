@@ -70,6 +70,14 @@ def meaningless_calls(tools: Sequence[Mapping[str, Any]]) -> list[str]:
     return probes
 
 
+def calls_with(tools: Sequence[Mapping[str, Any]], text: str) -> list[str]:
+    """For each tool a call that has ``text`` wherever any text may stand."""
+    return [
+        encode_calls([Call("c", tool["function"]["name"], _given(tool["function"]["parameters"], text))])
+        for tool in tools
+    ]
+
+
 def random_caller(rng: np.random.Generator) -> Choose:
     """Calls tools at random, with values of the right types from everything that was said and answered so far."""
 
@@ -107,6 +115,24 @@ def error_copier(rng: np.random.Generator) -> Choose:
         refused = "\n".join(text for text in results if text.startswith(REFUSALS))
         told = "\n".join([*opening.told, *(text for answer in answers for text in answer.told)])
         return _random_call(rng, opening.tools, values_in(f"{refused}\n{told}"), len(transcript.steps))
+
+    return choose
+
+
+def prying_caller(rng: np.random.Generator, text: str) -> Choose:
+    """Gives ``text`` to every tool, and then calls with values that stand in the answers."""
+
+    def choose(transcript: Transcript) -> str:
+        opening, answers = decoded(transcript)
+        if not answers:
+            return encode_calls(
+                [
+                    Call(f"c{number}", tool["function"]["name"], _given(tool["function"]["parameters"], text))
+                    for number, tool in enumerate(opening.tools[:8])
+                ]
+            )
+        shown = "\n".join(message.content for answer in answers for message in answer.messages)
+        return _random_call(rng, opening.tools, values_in(shown), len(transcript.steps))
 
     return choose
 
@@ -213,6 +239,15 @@ def _odd(schema: Mapping[str, Any], number: int) -> Any:
 def _junk(parameters: Mapping[str, Any]) -> dict[str, Any]:
     properties: Mapping[str, Any] = parameters.get("properties", {})
     return {key: _odd(properties[key], MEANINGLESS) for key in parameters.get("required", [])}
+
+
+def _given(parameters: Mapping[str, Any], text: str) -> dict[str, Any]:
+    return {
+        key: text
+        if _type_of(schema) == "string" and not {"enum", "const", "anyOf"} & set(schema)
+        else _odd(schema, MEANINGLESS)
+        for key, schema in parameters.get("properties", {}).items()
+    }
 
 
 def _type_of(schema: Mapping[str, Any]) -> str:
