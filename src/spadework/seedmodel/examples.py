@@ -22,7 +22,7 @@ from spadework.seedmodel.players import choose
 from spadework.seedmodel.wording import MOST_KEYWORDS, Encode, keywords, reserved_words
 
 LEAST_KEYWORDS = 5
-COMPOSED = 0.15
+COMPOSED = 0.35
 """Share of programs with two stages."""
 PLAIN_SKILL = 0.45
 HINTED_SKILL = 0.95
