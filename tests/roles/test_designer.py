@@ -82,11 +82,15 @@ class OneSandbox:
         self.faults = 0
         self.sandbox = self.runner.run(Sandbox().__aenter__())
 
-    async def open(self, source: str) -> Program:
+    @property
+    def hash_seed(self) -> int:
+        return self.sandbox.hash_seed
+
+    async def open(self, source: str, hash_seed: int | None = None) -> Program:
         if self.faults:
             self.faults -= 1
             raise InfrastructureFault("no process could be started")
-        return await self.sandbox.open(source)
+        return await self.sandbox.open(source, hash_seed)
 
     def close(self) -> None:
         self.runner.run(self.sandbox.close())
