@@ -263,6 +263,7 @@ def test_when_every_actor_has_died_the_next_call_waits_for_one(tripwire: str) ->
                 os.kill(pid, signal.SIGKILL)
             with pytest.raises(InfrastructureFault, match=r"Ray actor \d .* was lost"):
                 await play.step("x")
+            await until(lambda: sandbox.level() == ())  # the other's death is noticed as well
             again, observation = await program.reset(1)
             assert (observation, (await again.step("x")).observation) == ("count 1", "count 2")
             await play.close()
