@@ -82,7 +82,7 @@ def test_a_sandbox_opens_or_refuses_any_source_and_goes_on() -> None:
             runner.run(opens(sandbox, data.decode("utf-8", "surrogateescape")))
 
         try:
-            sources = [data.decode("utf-8", "surrogatepass") for data in kept("program_source")]
+            sources = [data.decode("utf-8", "surrogateescape") for data in kept("program_source")]
             assert sum(runner.run(opens(sandbox, source)) for source in sources) > 10
             varied()
             assert runner.run(opens(sandbox, (CORPUS / "program_source" / "coin").read_text()))
