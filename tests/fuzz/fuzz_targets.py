@@ -67,12 +67,12 @@ def server_messages(data: bytes) -> None:
 def designer_reply(data: bytes) -> None:
     """What becomes of a reply that should hold a program."""
     with suppress(ProgramRejected):
-        program_source(extract_program(_text(data)).encode("utf-8", "surrogatepass"))
+        program_source(extract_program(text_of(data)).encode("utf-8", "surrogatepass"))
 
 
 def program_source(data: bytes) -> None:
     """What becomes of a source: it is a program that keeps its identity, or it is rejected with a reason."""
-    text = _text(data)
+    text = text_of(data)
     source, changes = adapt(text)
     assert bool(changes) == (source != text)
     try:
@@ -93,7 +93,7 @@ TARGETS: Mapping[str, Callable[[bytes], None]] = {
 }
 
 
-def _text(data: bytes) -> str:
+def text_of(data: bytes) -> str:
     try:
         return data.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError:

@@ -6,12 +6,14 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from fuzz_targets import TARGETS, program_source
-from hypothesis import given, settings
+from fuzz_targets import TARGETS, program_source, text_of
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spadework.sandbox import EnvironmentFault, Sandbox
 
+UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""On a busy machine too."""
 CORPUS = Path(__file__).parent / "corpus"
 FILES = sorted(path for path in CORPUS.glob("*/*"))
 
@@ -41,20 +43,20 @@ def test_kept_inputs(path: Path) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@settings(deadline=None, max_examples=300)
+@settings(UNHURRIED, max_examples=300)
 @given(st.data())
 def test_variations_of_kept_inputs(target: str, data: st.DataObject) -> None:
     TARGETS[target](data.draw(variations(target)))
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@settings(deadline=None)
+@UNHURRIED
 @given(data=st.binary(max_size=300))
 def test_any_bytes(target: str, data: bytes) -> None:
     TARGETS[target](data)
 
 
-@settings(deadline=None)
+@UNHURRIED
 @given(st.text(max_size=200))
 def test_any_source(text: str) -> None:
     program_source(text.encode("utf-8", "surrogatepass"))
@@ -74,13 +76,13 @@ def test_a_sandbox_opens_or_refuses_any_source_and_goes_on() -> None:
     with asyncio.Runner() as runner:
         sandbox = runner.run(Sandbox().__aenter__())
 
-        @settings(deadline=None, max_examples=60)
+        @settings(UNHURRIED, max_examples=60)
         @given(variations("program_source"))
         def varied(data: bytes) -> None:
             runner.run(opens(sandbox, data.decode("utf-8", "surrogateescape")))
 
         try:
-            sources = [data.decode("utf-8", "surrogatepass") for data in kept("program_source")]
+            sources = [text_of(data) for data in kept("program_source")]
             assert sum(runner.run(opens(sandbox, source)) for source in sources) > 10
             varied()
             assert runner.run(opens(sandbox, (CORPUS / "program_source" / "coin").read_text()))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from both import needs_ray, sandbox_at, start_ray
+from both import ACTORS, needs_ray, sandbox_at, start_ray
 from comparing import FAULTY_LIMITS, TALKATIVE, everything, fault_of, faulty, report
 from processes import alive, children, wait_until_dead
 
@@ -210,6 +210,7 @@ def test_programs_are_spread_and_survive_their_actor_elsewhere(tripwire: str) ->
 
     async def run() -> None:
         async with sandbox_at("ray", Limits(step_timeout_s=600)) as sandbox:
+            await until(lambda: len(actors()) == ACTORS)  # those of the test before have ended
             first, second = actors()
             idle = {pid: len(children(pid)) for pid in (first, second)}
             programs = [await opened(sandbox, number) for number in range(4)]
@@ -234,7 +235,7 @@ def test_programs_are_spread_and_survive_their_actor_elsewhere(tripwire: str) ->
                     assert (await again.step("x")).observation == "count 8"
             assert sum(call.done() for call in calls) == 2
 
-            await until(lambda: len(actors()) == 2)  # Ray has started it again
+            await until(lambda: len(actors()) == ACTORS)  # Ray has started it again
             (newcomer,) = set(actors()) - {second}
             await until_used(sandbox, newcomer)
             for call in calls:
@@ -259,10 +260,12 @@ def test_when_every_actor_has_died_the_next_call_waits_for_one(tripwire: str) ->
     async def run() -> None:
         async with sandbox_at("ray") as sandbox, await sandbox.open(tripwire) as program:
             play, _ = await program.reset(1)
+            await until(lambda: len(actors()) == ACTORS)
             for pid in actors():
                 os.kill(pid, signal.SIGKILL)
             with pytest.raises(InfrastructureFault, match=r"Ray actor \d .* was lost"):
                 await play.step("x")
+            await until(lambda: sandbox.level() == ())  # the other's death is noticed as well
             again, observation = await program.reset(1)
             assert (observation, (await again.step("x")).observation) == ("count 1", "count 2")
             await play.close()

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import numpy as np
 import pytest
 
 from spadework.config import COGNITIVE_SKILLS, GatesConfig
 from spadework.environment.gates import check_hint, check_program
+from spadework.roles.prompts.keywords import KEYWORD, RESERVED, usable_words
 from spadework.sandbox import Program, Sandbox
 from spadework.seedmodel.families import ALL, HELD_OUT, TRAINED
 from spadework.seedmodel.grammar import Family, Written, fixed_text, words_needed, write_program
 from spadework.seedmodel.players import choose
-from spadework.seedmodel.wording import reserved_words, usable_words
 
 WORDS = [
     "lantern",
@@ -122,4 +123,10 @@ def test_fixed_text_and_slots_give_the_template_back() -> None:
 
 def test_words_of_the_grammar_and_of_no_content_are_not_taken_from_documents() -> None:
     text = "Ask about the Lantern, which holds copper_wire and `river` but not say.word nor window."
-    assert usable_words(text, reserved_words()) == ["lantern", "holds", "window"]
+    assert usable_words(text) == ["lantern", "holds", "window"]
+
+
+def test_every_word_of_the_grammar_is_reserved() -> None:
+    said = "\n".join(text for family in ALL for text in (family.code, *family.hints))
+    spoken = {word.lower() for word in re.findall("[A-Za-z]+", said)}
+    assert {word for word in spoken if KEYWORD.fullmatch(word)} <= RESERVED

@@ -61,7 +61,7 @@ class {name}Env:
         return [str(self.{attribute})]
 """
 HINT = "Halve the room that is left each time."
-NAMES = ("lamp", "gate", "boat", "drum", "kite", "well", "mask", "rope", "sail", "tent", "vase", "wand")
+NAMES = ("lute", "gate", "boat", "drum", "kite", "well", "mask", "rope", "sail", "tent", "vase", "wand")
 CONTEXT = 2048
 
 Script = Callable[[str, SamplingParams], str]
@@ -80,7 +80,7 @@ def script(prompt: str, params: SamplingParams) -> str:
 
 
 def program(prompt: str, rng: Any) -> str:
-    name = next(name for name in NAMES if f"The {name} is kept" in prompt)
+    name = next(name for name in NAMES if f"\n {name}" in prompt)
     low, size = int(rng.integers(1, 500)), int(rng.integers(60, 400))
     source = PROGRAM.format(
         name=name.title(), attribute=f"{name}_at", words=f"{name} in the harbour", low=low, high=low + size
@@ -186,7 +186,12 @@ class ScriptedCohort:
             self.serving.add(asyncio.create_task(self._serve([waiting[member] for member in sorted(waiting)])))
 
     async def _serve(self, asked: list[tuple[Sequence[int], SamplingParams, asyncio.Future[Sample]]]) -> None:
-        samples = await self.policy.replies([(prompt, params) for prompt, params, _ in asked])
+        try:
+            samples = await self.policy.replies([(prompt, params) for prompt, params, _ in asked])
+        except Exception as error:
+            for _, _, answer in asked:
+                answer.set_exception(error)
+            return
         for (_, _, answer), sample in zip(asked, samples, strict=True):
             if not answer.done():
                 answer.set_result(sample)
@@ -216,6 +221,7 @@ def save_model(directory: Path, texts: Sequence[str] = (PROGRAM,), vocabulary: i
         tokenizer_object=core, eos_token="<|im_end|>", pad_token="<|endoftext|>"
     )
     tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_start|>"]})
+    tokenizer.add_tokens([f" {name}" for name in NAMES])  # so that they are keywords of their documents
     tokenizer.chat_template = CHATML
     tokenizer.save_pretrained(directory)
     torch.manual_seed(0)

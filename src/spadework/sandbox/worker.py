@@ -18,12 +18,9 @@ from spadework.sandbox.inside.deadline import PATIENCE
 from spadework.sandbox.inside.worker import EXIT_BROKEN, EXIT_MEMORY, NOUNS
 from spadework.sandbox.limits import Limits
 from spadework.sandbox.outcomes import FaultKind
-from spadework.sandbox.priority import give_way, restore
 from spadework.sandbox.wire import Answer, FrameReader, ProtocolBreach, answer_of, encode_request, max_answer_bytes
 
 SLOW_S = 0.04
-LONG_S = 0.15
-"""A call that has run for so long gives way to those of other processes."""
 REPORT_TIMEOUT_S = 5.0
 RECEIVE_BYTES = 1 << 16
 
@@ -73,8 +70,6 @@ class WorkerProcess:
         self._blame_running = True
         self._stopped = False
         self._giving_up: asyncio.TimerHandle | None = None
-        self._niceness: int | None = None
-        """What it was before the running call gave way."""
         self._ended: asyncio.Future[None] = self._loop.create_future()
         channel.setblocking(False)
         self._loop.add_reader(channel.fileno(), self._receive)
@@ -121,8 +116,6 @@ class WorkerProcess:
         if request.waited_s is None:
             request.waited_s = waited_s
         had_s = wall_s - (waited_s - request.waited_s)
-        if had_s > LONG_S and self._niceness is None:
-            self._niceness = give_way(self.pid)
         if had_s > request.limit_s + GRACE_S or wall_s > PATIENCE * request.limit_s + GRACE_S:
             self._convict(FaultKind.TIMEOUT, f"{noun(request.call)} took longer than {request.limit_s:g} s")
 
@@ -182,9 +175,6 @@ class WorkerProcess:
             self.breach(str(breach))
             return False
         if answered:
-            if self._niceness is not None:
-                restore(self.pid, self._niceness)
-                self._niceness = None
             if self._pending:
                 self._pending[0].started_at = self._loop.time()
             else:

@@ -16,6 +16,7 @@ from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 
 from spadework.config import CorpusConfig
 from spadework.curriculum.corpus import Corpus, open_corpus
+from spadework.roles.prompts.keywords import usable_words
 from spadework.roles.prompts.seed import SeedPrompts
 from spadework.roles.rendering import Rendering, Tokenizer, open_rendering
 from spadework.seeding import generator
@@ -23,7 +24,6 @@ from spadework.seedmodel.examples import Conversation, design, hint_conversation
 from spadework.seedmodel.families import TRAINED
 from spadework.seedmodel.supervision import Recipe, Rendered, new_model, supervise
 from spadework.seedmodel.tokenizer import add_lines, train_tokenizer
-from spadework.seedmodel.wording import reserved_words, usable_words
 
 CORPUS = (
     "python:email,http,urllib,xml,unittest,multiprocessing,concurrent,ctypes,importlib,html,wsgiref,sqlite3,"
@@ -56,11 +56,10 @@ def build(directory: Path, recipe: Recipe, seed: int, start: Path | None = None)
 def _tokenizer(corpus: Corpus, seed: int) -> PreTrainedTokenizerFast:
     """Its merges come from the documents and from what is said in games; the latter weigh as much as the former."""
     documents = [corpus.document(index).text[:2000] for index in range(len(corpus))]
-    reserved = reserved_words()
     rng = generator(seed, "seed-model-tokenizer")
     spoken: list[str] = []
     for text in documents:
-        words = usable_words(text, reserved)
+        words = usable_words(text)
         family = TRAINED[int(rng.integers(len(TRAINED)))]
         strings = [line.split('"')[1::2] for line in family.code.splitlines()]
         spoken += [" ".join(part for parts in strings for part in parts), *family.hints, " ".join(words)]

@@ -13,13 +13,13 @@ from spadework.curriculum.documents import Document
 from spadework.curriculum.memory import Example, Memory
 from spadework.curriculum.zones import Zone
 from spadework.roles.messages import Message
+from spadework.roles.prompts.keywords import MOST_KEYWORDS, Encode, keywords
 from spadework.roles.prompts.seed import SeedPrompts
 from spadework.sandbox import Program, Sandbox
 from spadework.seeding import generator
 from spadework.seedmodel.families import TRAINED
 from spadework.seedmodel.grammar import Family, Written, words_needed, write_program
 from spadework.seedmodel.players import choose
-from spadework.seedmodel.wording import MOST_KEYWORDS, Encode, keywords, reserved_words
 
 LEAST_KEYWORDS = 5
 COMPOSED = 0.35
@@ -46,9 +46,8 @@ class Designed:
 
 def vocabulary(corpus: Corpus, encode: Encode) -> list[str]:
     """The keywords of all documents: the words that programs may take."""
-    reserved = reserved_words()
     texts = (corpus.document(index).text for index in range(len(corpus)))
-    return sorted({word for text in texts for word in keywords(text, reserved, encode)})
+    return sorted({word for text in texts for word in keywords(text, encode)})
 
 
 def design(words: Sequence[str], prompts: SeedPrompts, rng: np.random.Generator) -> Designed | None:

@@ -15,12 +15,12 @@ from transformers import AutoTokenizer
 
 from spadework.config import CorpusConfig
 from spadework.curriculum.corpus import open_corpus
+from spadework.roles.prompts.keywords import keywords
 from spadework.roles.rendering import Tokenizer, open_rendering
 from spadework.seeding import generator
 from spadework.seedmodel.families import HELD_OUT, TRAINED, UNSEEN
 from spadework.seedmodel.grammar import words_needed, write_program
 from spadework.seedmodel.shipped import model_directory
-from spadework.seedmodel.wording import keywords, reserved_words
 
 SUITE = "games"
 VERSION = 1
@@ -38,8 +38,8 @@ def write_items(path: Path) -> int:
     """Write the list and return how many items it has."""
     tokenizer = cast(Tokenizer, AutoTokenizer.from_pretrained(model_directory()))
     encode = open_rendering(tokenizer, model_directory(), thinking=False).encode
-    corpus, reserved = open_corpus(CorpusConfig(source=CORPUS, min_words=40)), reserved_words()
-    of_documents = (keywords(corpus.document(index).text, reserved, encode) for index in range(len(corpus)))
+    corpus = open_corpus(CorpusConfig(source=CORPUS, min_words=40))
+    of_documents = (keywords(corpus.document(index).text, encode) for index in range(len(corpus)))
     found = [words for words in of_documents if len(words) >= LEAST_WORDS]
     rows: list[dict[str, object]] = [{"suite": SUITE, "version": VERSION}]
     for family in (*TRAINED, *UNSEEN):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from spadework.environment.actions import ActionFormat
 from spadework.roles.messages import Message
-from spadework.seedmodel.wording import Encode, keywords, reserved_words
+from spadework.roles.prompts.keywords import Encode, keywords
 
 if TYPE_CHECKING:
     from spadework.curriculum.documents import Document
@@ -19,13 +19,12 @@ class SeedPrompts:
 
     def __init__(self, encode: Encode) -> None:
         self._encode = encode
-        self._reserved = reserved_words()
 
     def designer_messages(
         self, skill: str, document: Document, memory: Memory, difficulty: Difficulty
     ) -> list[Message]:
         """Skill, keywords, and the hints of remembered environments: a hint says in one sentence how to play."""
-        words = keywords(document.text, self._reserved, self._encode)
+        words = keywords(document.text, self._encode)
         lines = [f"design {difficulty}: {skill}", "".join(f" {word}" for word in words)]
         lines += [f"vary: {example.hint}" for example in memory.positives]
         lines += [f"avoid: {example.hint}" for example in memory.negatives]
