@@ -578,7 +578,7 @@ def test_a_server_that_is_none_is_not_believed(script: list[bytes | str], words:
     [
         (b"\xff\xff\xff\x7f", "it sent a message of 2147483647 bytes"),
         (messages.encode(9, "ok", ["AEnv", None, True, False], []), "a reply that nobody asked for"),
-        (messages.encode(1, "ok", ["AEnv", None, 1], []), "a load answer of the wrong types"),
+        (messages.encode(1, "ok", ["AEnv", None, True, 1], []), "a load answer of the wrong types"),
         (messages.encode(1, "fine", None, []), "fields of the wrong type"),
         (messages.encode(1, "ok", ["AEnv", None, True, False], ["n" * 201]), "a note that is no short text"),
         (messages.encode(1, "environment-fault", ["unknown", "x", ""], []), "a fault that is none"),
