@@ -90,13 +90,7 @@ async def attack_all(sandbox: ProgramHost, well_behaved: str = GUESS) -> dict[st
 
 @contextmanager
 def bait() -> Iterator[None]:
-    """What the programs look for: a file to delete, a secret to read, and no trace of an earlier escape.
-
-    Within another one it is the same bait.
-    """
-    if SECRET in os.environ:
-        yield
-        return
+    """What the programs look for: a file to delete, a secret to read, and no trace of an earlier escape."""
     for path in ESCAPED:
         path.unlink(missing_ok=True)
     CANARY.write_text("alive")
