@@ -22,22 +22,9 @@ from spadework.seedmodel.families import GAMES, TOOL_ENVIRONMENTS
 from spadework.seedmodel.grammar import Family, words_needed, write_program
 
 PROGRAMS = Path(__file__).parents[1] / "tests" / "programs"
-WORDS = [
-    "lantern",
-    "copper",
-    "window",
-    "garden",
-    "mirror",
-    "silver",
-    "river",
-    "orange",
-    "planet",
-    "basket",
-    "candle",
-    "thunder",
-    "marble",
-    "ribbon",
-]
+WORDS = """
+    lantern copper window garden mirror silver river orange planet basket candle thunder marble ribbon
+""".split()  # noqa: SIM905
 
 Timed = list[tuple[str, float]]
 """Gate and milliseconds, of one program."""
