@@ -40,7 +40,7 @@ class Source(Protocol):
 
 
 class NoDocuments:
-    """Blank documents: the designer is grounded in nothing. There are many, since an attempt's draws name its document."""
+    """Blank documents, many of them: the designer is grounded in nothing, and draws are named by their document."""
 
     fingerprint = "0" * 64
 
