@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import json
 import shutil
+from functools import cache
 from pathlib import Path
 
 import pytest
 from command_line import Spadework
 
+from spadework.cli.machine import packages
 from spadework.cli.plan import plan_of
 from spadework.presets import load_config
 from spadework.seedmodel.shipped import model_directory
 from spadework.store.run_directory import RunDirectory
 
+imported_once = cache(packages)
+"""Importing every package takes seconds, and is the same for all tests."""
+
 
 @pytest.fixture(autouse=True)
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In an empty directory, with a hub's cache that is empty too."""
+    monkeypatch.setattr("spadework.cli.machine.packages", imported_once)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")

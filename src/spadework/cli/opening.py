@@ -18,7 +18,15 @@ _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
 def model_folder(path: str) -> Path:
-    """The directory of `model.path`, also in the hub's cache on this machine. Raises SeedModelMissing and Refused."""
+    """The directory of `model.path`. Raises SeedModelMissing and Refused."""
+    return present_folder(path)
+
+
+def present_folder(path: str) -> Path:
+    """The directory of `model.path` if it is on this machine, perhaps in the hub's cache; nothing is fetched.
+
+    Raises SeedModelMissing and Refused.
+    """
     from spadework.seedmodel.shipped import model_directory
 
     if path == SEED:

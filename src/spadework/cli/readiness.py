@@ -132,11 +132,11 @@ def _engine(config: Config) -> Iterator[Finding]:
 
 def _model(found: Readiness) -> Iterator[Finding]:
     from spadework.cli.model_shape import PUBLISHED
-    from spadework.cli.opening import model_folder
+    from spadework.cli.opening import present_folder
 
     path = found.config.model.path
     try:
-        folder = model_folder(path)
+        folder = present_folder(path)
     except Refused as refused:
         yield Finding("model", Verdict.PROBLEM, str(refused))
         if path in PUBLISHED:
