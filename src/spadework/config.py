@@ -60,7 +60,8 @@ class EngineConfig(Section):
 
 class CorpusConfig(Section):
     source: str = "python:json,argparse,asyncio"
-    """A folder of text or Markdown, a .jsonl or .parquet file, or `python:NAME,…` (docs of installed modules)."""
+    """A folder of text or Markdown, a .jsonl or .parquet file, `python:NAME,…` (docs of installed modules), or `none`:
+    the designer is then grounded in nothing."""
     text_field: str = "text"
     """Field that holds the text in JSONL and Parquet."""
     min_words: Positive = 30

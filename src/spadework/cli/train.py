@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spadework.cli.options import Overrides
+from spadework.cli.errors import Refused
+from spadework.cli.options import AsJson, Overrides
 
 if TYPE_CHECKING:
     from spadework.config import Config
 
-EXAMPLES = "Examples: spadework train quickstart | spadework train quickstart --set seed=1 --run runs/tour"
+EXAMPLES = (
+    "Examples: spadework train quickstart | spadework train quickstart --set seed=1 --run runs/tour"
+    " | spadework train games-qwen3-4b --dry-run"
+)
 INTERRUPTED = 130
 """Exit status after Ctrl-C or SIGTERM."""
 
@@ -23,12 +27,26 @@ def train(
     run: Annotated[
         Path | None, typer.Option("--run", help="Directory of the run; runs/PRESET if not given.", show_default=False)
     ] = None,
+    only_look: Annotated[
+        bool, typer.Option("--dry-run", help="Say what the run comes to and what would fail; write nothing.")
+    ] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Train a model in environments that it writes itself. The same command continues a run that was stopped."""
+    """Train a model in environments that it writes itself. The same command continues a run that was stopped.
+
+    With --dry-run the exit status is 0 if the run may start, 1 if not; --json goes with it only.
+    """
+    from spadework.cli.dry_run import dry_run
     from spadework.presets import load_config
 
     config = load_config(preset, overrides or ())
-    _train(config, run or Path("runs") / Path(preset).stem)
+    path = run or Path("runs") / Path(preset).stem
+    if only_look:
+        dry_run(config, path, as_json)
+        return
+    if as_json:
+        raise Refused("--json is for --dry-run; a run prints its progress and keeps its numbers in metrics.jsonl")
+    _train(config, path)
 
 
 def _train(config: Config, path: Path) -> None:

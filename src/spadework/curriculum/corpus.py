@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spadework.config import CorpusConfig
-from spadework.curriculum.documents import CorpusError, Document, Skipped, Source
+from spadework.curriculum.documents import CorpusError, Document, NoDocuments, Skipped, Source
 from spadework.curriculum.pydocs import PythonDocsSource
 from spadework.curriculum.sources import TEXT_SUFFIXES, FolderSource, JsonLinesSource, ParquetSource
 from spadework.seeding import generator
 
 PYTHON = "python:"
+NONE = "none"
 
 
 class Tokenizer(Protocol):
@@ -109,6 +110,8 @@ def truncate(text: str, max_tokens: int, tokenizer: Tokenizer) -> tuple[str, boo
 
 
 def _source(config: CorpusConfig, skipped: Skipped) -> Source:
+    if config.source == NONE:
+        return NoDocuments()
     if config.source.startswith(PYTHON):
         names = [name.strip() for name in config.source.removeprefix(PYTHON).split(",") if name.strip()]
         if not names:
@@ -128,7 +131,7 @@ def _source(config: CorpusConfig, skipped: Skipped) -> Source:
             return ParquetSource(path, config.text_field, config.min_words, skipped)
     raise CorpusError(
         f"the corpus {config.source} is of no known kind; give a folder of {' or '.join(TEXT_SUFFIXES)} files,"
-        " a .jsonl or .parquet file, or python:NAME"
+        " a .jsonl or .parquet file, python:NAME, or none"
     )
 
 

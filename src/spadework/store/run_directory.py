@@ -84,7 +84,7 @@ class RunDirectory:
             else:
                 created = str(_read_head(path)["created"])
                 before, now = _read_json(path / _CONFIG), config.model_dump(mode="json")
-                _require_same(path, before, now)
+                require_same(path, before, now)
                 if before != now:
                     _write_json(path / _CONFIG, now)
         except OSError as error:
@@ -202,7 +202,8 @@ def _read_head(path: Path) -> dict[str, Any]:
     return head
 
 
-def _require_same(path: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+def require_same(path: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Raises StoreError if the run in ``path`` cannot be continued with the configuration ``now``."""
     old, new = dict(_flat(before)), dict(_flat(now))
     for key in [*new, *(key for key in old if key not in new)]:
         if old.get(key, _ABSENT) == new.get(key, _ABSENT) or key.startswith(MAY_CHANGE):

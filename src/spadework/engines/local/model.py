@@ -137,7 +137,7 @@ def _probe(model: Model, directory: Path) -> CacheShape:
     positions_BQ = torch.arange(6).expand(2, 6)
     with torch.inference_mode():
         try:
-            shape = _cache_shape(model.network.config.get_text_config())
+            shape = cache_shape(model.network.config.get_text_config())
             wanted = model.network_logits(ids_BQ, positions_BQ).log_softmax(-1)
             plain = model.logits(model.hidden(ids_BQ, positions_BQ)).log_softmax(-1)
             cache = torch.zeros(shape.layers, 2, 2, shape.heads, 9, shape.width)
@@ -160,7 +160,8 @@ def _probe(model: Model, directory: Path) -> CacheShape:
     return shape
 
 
-def _cache_shape(config: Any) -> CacheShape:
+def cache_shape(config: Any) -> CacheShape:
+    """From the configuration of a text model. Raises ValueError for layers that the local engine does not know."""
     kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
     if not kinds <= {"full_attention", "sliding_attention"}:
         raise ValueError(
