@@ -1,8 +1,8 @@
 """What the loop costs beyond its engine: the real loop, sandbox and store with an engine that only takes time.
 
 `python benchmarks/loop.py time` makes the paper's iterations and prints, stage by stage, how much longer they took than
-the engine needed. `memory` makes 400 small iterations and prints what they take. `pool` fills pools of up to 100,000
-environments and prints what an iteration then costs.
+the engine needed. `memory` makes 400 small iterations and prints what this process then holds. `pool` fills a pool with
+100, 1,000, 10,000 and 100,000 environments and prints what an iteration costs with each.
 """
 
 from __future__ import annotations
@@ -11,19 +11,37 @@ import argparse
 import cProfile
 import os
 import pstats
+import shutil
 import tempfile
+import time
+from collections.abc import Mapping
 from pathlib import Path
 
-from timed_engine import Speed
-from timed_run import Spent, Timed, paper_config, save_corpus, seed_rendering, timed_run
-from trail_policy import TrailPolicy, Wordiness
+from filled_pools import fill, iterate_on
+from processes import resident_kib
+from timed_engine import Speed, TimedEngine
+from timed_run import Recorder, Spent, Timed, paper_config, save_corpus, seed_rendering, timed_run
+from trail_policy import TrailPolicy, Wordiness, trail_program
 
-PACKAGE = "spadework"
+from spadework.config import Config
+from spadework.environment.fingerprint import MAX_CANDIDATES, bands, fingerprint, minhash
+from spadework.store.reader import PoolReader
+
+POOLS = (100, 1_000, 10_000, 100_000)
+REPORTS = 8
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
+    memory = commands.add_parser("memory")
+    memory.add_argument("--iterations", type=int, default=400)
+    memory.add_argument("--environments", type=int, default=3)
+    memory.add_argument("--plays", type=int, default=2)
+    memory.add_argument("--places", type=int, default=20)
+    filled = commands.add_parser("pool")
+    filled.add_argument("--largest", type=int, default=POOLS[-1])
+    filled.add_argument("--family", action="store_true", help="a designer that repeats itself")
     timed = commands.add_parser("time")
     timed.add_argument("--iterations", type=int, default=2)
     timed.add_argument("--environments", type=int, default=24)
@@ -39,7 +57,7 @@ def main() -> None:
     timed.add_argument("--profile", action="store_true")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
-        time_loop(Path(place), arguments)
+        {"time": time_loop, "memory": measure_memory, "pool": measure_pools}[arguments.command](Path(place), arguments)
 
 
 def time_loop(place: Path, arguments: argparse.Namespace) -> None:
@@ -65,6 +83,70 @@ def time_loop(place: Path, arguments: argparse.Namespace) -> None:
     print_stages(timed)
     size = sum(path.stat().st_size for path in (place / "run" / "checkpoints").rglob("*") if path.is_file())
     print(f"pool {(place / 'run' / 'pool.sqlite').stat().st_size / 1e6:.1f} MB, checkpoints {size / 1e6:.1f} MB")
+
+
+class Scales(Recorder):
+    """Prints what this process holds in memory, `REPORTS` times in a run."""
+
+    planned = 0
+
+    def started(self, first_iteration: int, iterations: int) -> None:
+        self.planned = iterations
+        super().started(first_iteration, iterations)
+
+    def iteration_ended(self, iteration: int, metrics: Mapping[str, float]) -> None:
+        super().iteration_ended(iteration, metrics)
+        done = iteration + 1
+        if done % max(1, self.planned // REPORTS) == 0:
+            recent = [row["time/iteration_s"] for row in self.iterations[-max(1, self.planned // REPORTS) :]]
+            print(f"{done:>6}{resident_kib(os.getpid()) / 1024:>10.1f} MiB{sum(recent) / len(recent):>10.3f} s each")
+
+
+def measure_memory(place: Path, arguments: argparse.Namespace) -> None:
+    corpus = save_corpus(place / "corpus.jsonl", words=500)
+    curriculum = {"environments": arguments.environments, "plays": arguments.plays}
+    config = paper_config(corpus, iterations=arguments.iterations, curriculum=curriculum)
+    policy = TrailPolicy(seed_rendering(), places=arguments.places, words=Wordiness(agent=20))
+    recorder = Scales(TimedEngine(policy, Speed()))
+    print("iterations, resident memory, seconds")
+    timed_run(place / "run", config, Speed(), policy, recorder)
+
+
+def measure_pools(place: Path, arguments: argparse.Namespace) -> None:
+    corpus = save_corpus(place / "corpus.jsonl", words=500)
+    config = paper_config(corpus, curriculum={"plays": 4})
+    policy = TrailPolicy(seed_rendering(), places=20, words=Wordiness(agent=20), valid=1.0)
+    shared = bands(minhash(fingerprint(trail_program(0, 10, 20)).shingles)) if arguments.family else ()
+    rounds = 0
+    print(
+        "environments, MB, SQLite instructions of 8 iterations, then seconds of an iteration by stage, search for alike"
+    )
+    for size in (one for one in POOLS if one <= arguments.largest):
+        wanted = -(-size // config.curriculum.environments)
+        fill(place / "run", config, range(rounds, wanted), shared)
+        rounds = wanted
+        copy = place / "copy"
+        shutil.copytree(place / "run", copy)
+        print_pool(copy, config, policy, rounds, shared)
+        shutil.rmtree(copy)
+
+
+def print_pool(path: Path, config: Config, policy: TrailPolicy, rounds: int, shared: tuple[int, ...]) -> None:
+    megabytes = (path / "pool.sqlite").stat().st_size / 1e6
+    recorder = Recorder(TimedEngine(policy, Speed()))
+    asked = iterate_on(path, config, policy, recorder, rounds)
+    iterations = len(asked.rows)
+    stages = ", ".join(f"{name} {spent.wall / iterations:.3f}" for name, spent in recorder.stages.items())
+    wanted = shared or bands(minhash(fingerprint(trail_program(0, 10, 20)).shingles))
+    with PoolReader.open(path / "pool.sqlite") as pool:
+        began = time.perf_counter()
+        pool.alike(wanted, MAX_CANDIDATES)
+        search_s = time.perf_counter() - began
+    environments = rounds * config.curriculum.environments
+    print(
+        f"{environments:>8}{megabytes:>8.0f}{asked.instructions:>12}  {stages}, search {search_s * 1000:.1f} ms",
+        flush=True,
+    )
 
 
 def print_stages(timed: Timed) -> None:

@@ -23,28 +23,6 @@ def cpu_s(pid: int) -> float:
         return 0.0
 
 
-def family_cpu_s(pid: int) -> float:
-    """CPU time of all descendants, those included that were waited for; of those that nobody waits for, while alive."""
-    return sum(map(_own_cpu_s, descendants(pid))) + _waited_for_cpu_s(pid)
-
-
-def _own_cpu_s(pid: int) -> float:
-    return _ticks_s(pid, 13, 17)
-
-
-def _waited_for_cpu_s(pid: int) -> float:
-    return _ticks_s(pid, 15, 17)
-
-
-def _ticks_s(pid: int, first: int, end: int) -> float:
-    """The sum of these fields of /proc/PID/stat, counted from 0; 0 if the process is gone."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return sum(map(int, fields[first - 2 : end - 2])) / os.sysconf("SC_CLK_TCK")
-
-
 def machine_cpu_s() -> float:
     """CPU time of everything that runs on this machine, since it was started."""
     user, nice, system, _idle, _iowait, *rest = map(int, Path("/proc/stat").read_text().splitlines()[0].split()[1:9])

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from processes import family_cpu_s
+from cpu_time import family_cpu_s
 from timed_engine import Speed, TimedEngine
 from trail_policy import TrailPolicy, Wordiness
 from transformers import AutoTokenizer
@@ -24,7 +24,9 @@ from spadework.selfplay import TrainingSummary, train
 from spadework.store.run_directory import RunDirectory
 
 DOCUMENTS = 400
-WORDS = "the of a river stone bridge water carries over under north when built until wheel grain lamp salt".split()
+WORDS = tuple(
+    "the of a river stone bridge water carries over under north when built until wheel grain lamp salt".split()  # noqa: SIM905
+)
 
 
 def paper_config(corpus: Path, **changes: Any) -> Config:

@@ -54,7 +54,7 @@ class {name}Env:
         return [*(f"walk {{place}}" for place in self.trail[:-1]), f"call {{self.trail[-1]}}"]
 '''
 FAULTY = ("random.Random(seed)", "random.Random(sed)")
-HINT = "Go to each new name that you read, one after the other, and only when no turn is left say that it is over there."
+HINT = "Go to each new name that you read, one after the other; only when no turn is left, say that it is over there."
 THOUGHT = (
     "What do I know so far? Each answer names one more of them, so I keep a list and check it against what I was told. "
     "Nothing says that two of them are the same, hence I go on with the newest, and count how many turns are left. "

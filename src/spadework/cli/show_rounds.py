@@ -33,7 +33,8 @@ def show_rounds(console: Console, pool: PoolReader, skills: Sequence[str], wante
         )
         return
     columns = ("round", "environments", *(zone.value for zone in Zone), "plain wins", "hinted wins", "regret")
-    console.print(table([f">{name}" for name in columns], _round_rows(standings), title="Rounds" if first == 0 else f"Rounds from {first} on"))
+    title = "Rounds" if first == 0 else f"Rounds from {first} on"
+    console.print(table([f">{name}" for name in columns], _round_rows(standings), title=title))
     columns = ("environment", "class", "skill", "zone", ">plain wins", ">hinted wins", ">regret")
     rows = [_environment_row(one, of_id.get(one.id)) for one in environments]
     console.print(table(columns, rows, title=f"Environments of round {wanted}"))

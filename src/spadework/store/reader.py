@@ -170,8 +170,8 @@ class PoolReader:
 
     def alike(self, bands: Sequence[int], limit: int) -> tuple[tuple[str, bytes], ...]:
         """Id and shingles (little-endian, unsigned, 64 bits) of environments that share bands, most shared first."""
-        newest = f"SELECT * FROM (SELECT environment FROM band WHERE value = ? ORDER BY environment DESC LIMIT {MAX_SHARING})"
-        sharing = " UNION ALL ".join([newest] * len(bands))
+        newest = f"SELECT environment FROM band WHERE value = ? ORDER BY environment DESC LIMIT {MAX_SHARING}"
+        sharing = " UNION ALL ".join([f"SELECT * FROM ({newest})"] * len(bands))
         rows = self._all(
             f"SELECT e.id, e.shingles FROM (SELECT environment, count(*) AS shared FROM ({sharing})"
             " GROUP BY environment ORDER BY shared DESC, environment LIMIT ?) found"
