@@ -12,6 +12,7 @@ import cProfile
 import os
 import pstats
 import shutil
+import sqlite3
 import tempfile
 import time
 from collections.abc import Mapping
@@ -81,25 +82,23 @@ def time_loop(place: Path, arguments: argparse.Namespace) -> None:
         profile.disable()
         print_profile(profile)
     print_stages(timed)
-    size = sum(path.stat().st_size for path in (place / "run" / "checkpoints").rglob("*") if path.is_file())
-    print(f"pool {(place / 'run' / 'pool.sqlite').stat().st_size / 1e6:.1f} MB, checkpoints {size / 1e6:.1f} MB")
+    print_sizes(place / "run")
 
 
 class Scales(Recorder):
-    """Prints what this process holds in memory, `REPORTS` times in a run."""
-
-    planned = 0
+    """Prints what this process holds in memory, `REPORTS` times in a run, and keeps no metrics."""
 
     def started(self, first_iteration: int, iterations: int) -> None:
-        self.planned = iterations
         super().started(first_iteration, iterations)
+        self.every = max(1, iterations // REPORTS)
+        self.seconds = 0.0
 
     def iteration_ended(self, iteration: int, metrics: Mapping[str, float]) -> None:
-        super().iteration_ended(iteration, metrics)
-        done = iteration + 1
-        if done % max(1, self.planned // REPORTS) == 0:
-            recent = [row["time/iteration_s"] for row in self.iterations[-max(1, self.planned // REPORTS) :]]
-            print(f"{done:>6}{resident_kib(os.getpid()) / 1024:>10.1f} MiB{sum(recent) / len(recent):>10.3f} s each")
+        self.seconds += metrics["time/iteration_s"]
+        if (iteration + 1) % self.every == 0:
+            memory = resident_kib(os.getpid()) / 1024
+            print(f"{iteration + 1:>6}{memory:>10.1f} MiB{self.seconds / self.every:>10.3f} s each", flush=True)
+            self.seconds = 0.0
 
 
 def measure_memory(place: Path, arguments: argparse.Namespace) -> None:
@@ -161,6 +160,29 @@ def print_stages(timed: Timed) -> None:
     engine = timed.engine
     print(f"the script itself {engine.scripting_s:.2f} s of host CPU; {engine.needed.turns} replies")
     print(f"ratio {total.wall / total.engine:.3f}" if total.engine else "no engine time")
+
+
+PARTS = {
+    "environments": "SELECT count(*), sum(length(source) + length(shingles) + length(summary) + length(bands)) "
+    "FROM environment",
+    "attempts": "SELECT count(*), sum(length(reply) + length(reason)) FROM attempt",
+    "documents": "SELECT count(*), sum(length(text)) FROM document",
+    "transcripts": "SELECT count(*), sum(length(transcript)) FROM episode",
+    "token ids and marks": "SELECT count(*), sum(length(tokens) + length(sampled)) FROM episode",
+    "log-probabilities": "SELECT count(*), sum(length(logprobs)) FROM episode",
+}
+
+
+def print_sizes(run: Path) -> None:
+    """Bytes of what a run keeps; the engine's own files are next to nothing here."""
+    pool = run / "pool.sqlite"
+    with sqlite3.connect(pool) as connection:
+        for name, query in PARTS.items():
+            count, size = connection.execute(query).fetchone()
+            print(f"{name:<22}{count:>8}{size / 1e6:>10.2f} MB{size / count:>10.0f} bytes each")
+    newest = max((run / "checkpoints").iterdir())
+    checkpoint = sum(path.stat().st_size for path in newest.rglob("*") if path.is_file())
+    print(f"pool {pool.stat().st_size / 1e6:.1f} MB, newest checkpoint without weights {checkpoint / 1e6:.2f} MB")
 
 
 def print_profile(profile: cProfile.Profile) -> None:

@@ -79,7 +79,10 @@ def _word(rng: np.random.Generator) -> str:
 
 @dataclass(frozen=True)
 class Wordiness:
-    """Mean tokens of a reply, and how much longer or shorter single ones are (standard deviation of the logarithm)."""
+    """Mean tokens of a reply before its action or program.
+
+    ``spread`` says how much longer or shorter single ones are, programs too: the standard deviation of the logarithm.
+    """
 
     agent: int = 200
     designer_thoughts: int = 200
@@ -111,7 +114,8 @@ class TrailPolicy:
             return self._act(self.rendering.decode(new_ids), turn, rng)
         if role == "hint":
             return self._said((), f"HINT: {HINT}")
-        source = trail_program(int(rng.integers(2**62)), self.turns, self.places)
+        places = max(2 * self.turns, self._about(self.places, rng))
+        source = trail_program(int(rng.integers(2**62)), self.turns, places)
         if rng.random() >= self.valid:
             source = source.replace(*FAULTY)
         return self._said(self._thinking(self.words.designer_thoughts, rng), f"\n```python\n{source}```")
@@ -130,11 +134,14 @@ class TrailPolicy:
         return next((role for words, role in _ROLES.items() if words in head), "designer")
 
     def _thinking(self, mean: int, rng: np.random.Generator) -> Ids:
-        spread = self.words.spread
-        tokens = round(mean * float(np.exp(rng.normal(-spread * spread / 2, spread))))
+        tokens = self._about(mean, rng)
         if not self._thoughts:
             self._thoughts = self.rendering.encode(THOUGHT)
         return (self._thoughts * (tokens // len(self._thoughts) + 1))[:tokens]
+
+    def _about(self, mean: int, rng: np.random.Generator) -> int:
+        spread = self.words.spread
+        return round(mean * float(np.exp(rng.normal(-spread * spread / 2, spread))))
 
     def _said(self, thoughts: Ids, text: str) -> Ids:
         return (*thoughts, *self.rendering.encode(text), self.rendering.stop_ids[0])
