@@ -34,6 +34,7 @@ from spadework.loop.readings import (
     sampled_tokens,
     zone_readings,
 )
+from spadework.loop.sandboxes import Sandboxes
 from spadework.loop.schedule import Schedule
 from spadework.loop.state import LoopState
 from spadework.loop.stopwatch import Stopwatch
@@ -51,7 +52,7 @@ from spadework.roles.plays import play_all
 from spadework.roles.prompts import prompt_style
 from spadework.roles.rendering import Rendering
 from spadework.roles.tool_rendering import tools_of
-from spadework.sandbox import ProgramHost, open_sandbox
+from spadework.sandbox import ProgramHost
 from spadework.store.checkpoint import write_checkpoint
 from spadework.store.metrics import MetricsLog, read_metrics
 from spadework.store.pool import Pool
@@ -82,37 +83,41 @@ async def train(
     observer: Observer,
     *,
     rendering: Rendering,
+    corpus: Corpus | None = None,
     evaluate: Evaluate | None = None,
     tensorboard: bool = True,
 ) -> TrainingSummary:
     """Take ``run`` from its last checkpoint, or from the start, to its last iteration.
 
-    ``engine`` must hold the weights that the run starts from; it is given those of the checkpoint. Held-out evaluation
-    comes before the first iteration, after the last, and as often between them as the configuration says.
+    ``engine`` must hold the weights that the run starts from; it is given those of the checkpoint. ``corpus`` is the
+    configured one, where it is open already. Held-out evaluation comes before the first iteration, after the last, and
+    as often between them as the configuration says.
 
     Raises Interrupted after Ctrl-C or SIGTERM, CorpusError if the corpus cannot be used or has changed, StoreError if
     the run cannot be read or written; what the last checkpoint holds is then as it was.
     """
-    corpus = open_corpus(config.corpus)
+    corpus = open_corpus(config.corpus) if corpus is None else corpus
     restored = restore(run, tensorboard=tensorboard)
     saved = None if restored.checkpoint is None else restored.checkpoint.iteration
     with restored.pool, restored.metrics, Interruption(saved) as interruption:
-        loop = SelfPlay(
-            run=run,
-            config=config,
-            engine=engine,
-            observer=observer,
-            rendering=rendering,
-            corpus=corpus,
-            state=await _take_up(restored, config, engine, corpus, observer),
-            pool=restored.pool,
-            metrics=restored.metrics,
-            interruption=interruption,
-        )
-        if evaluate is not None and restored.metrics.last is None:
-            await loop.evaluate_before_the_first(evaluate)
-        for iteration in range(restored.next_iteration, config.iterations):
-            await loop.iterate(iteration, evaluate)
+        async with Sandboxes(config.sandbox) as sandboxes:
+            loop = SelfPlay(
+                run=run,
+                config=config,
+                engine=engine,
+                observer=observer,
+                rendering=rendering,
+                corpus=corpus,
+                sandboxes=sandboxes,
+                state=await _take_up(restored, config, engine, corpus, observer),
+                pool=restored.pool,
+                metrics=restored.metrics,
+                interruption=interruption,
+            )
+            if evaluate is not None and restored.metrics.last is None:
+                await loop.evaluate_before_the_first(evaluate)
+            for iteration in range(restored.next_iteration, config.iterations):
+                await loop.iterate(iteration, evaluate)
     lines = read_metrics(run.metrics)
     return TrainingSummary(
         config.iterations, restored.next_iteration, engine.policy_version, lines[-1] if lines else {}
@@ -143,6 +148,7 @@ class SelfPlay:
     observer: Observer
     rendering: Rendering
     corpus: Corpus
+    sandboxes: Sandboxes
     state: LoopState
     pool: Pool
     metrics: MetricsLog
@@ -162,7 +168,7 @@ class SelfPlay:
         """Design, play, learn, write down."""
         watch = Stopwatch(iteration, self.observer)
         readings: Readings = {"round": self.schedule.round_of(iteration)}
-        async with open_sandbox(self.config.sandbox) as sandbox:
+        async with self.sandboxes.fresh() as sandbox:
             designs = None
             if self.schedule.starts_round(iteration):
                 with watch.stage(Stage.DESIGN):
@@ -170,6 +176,8 @@ class SelfPlay:
             environments = self.environments(iteration, designs)
             with watch.stage(Stage.PLAY):
                 plays = await self.play(iteration, environments, sandbox)
+        if not self.schedule.is_last(iteration):
+            await self.sandboxes.prepare()
         with watch.stage(Stage.STORE):
             self.record(iteration, designs, environments, plays)
         with watch.stage(Stage.UPDATE):

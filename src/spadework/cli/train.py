@@ -69,9 +69,8 @@ def _train(config: Config, path: Path) -> None:
     out = console()
     with ExitStack() as stack:
         directory = stack.enter_context(RunDirectory.create_or_open(path, config)) if _holds_anything(path) else None
-        if directory is None:
-            # Before the directory is made: with a setting that cannot work in it, it could not be continued.
-            open_corpus(config.corpus)
+        # Before the directory is made: with a setting that cannot work in it, it could not be continued.
+        corpus = open_corpus(config.corpus)
         isolation = asyncio.run(isolation_of(config.sandbox))
         engine, rendering = open_model(config)
         if directory is None:
@@ -81,7 +80,9 @@ def _train(config: Config, path: Path) -> None:
         heldout = HeldOut.open(config, engine, rendering, path)
         observer = stack.enter_context(Watching(out))
         try:
-            asyncio.run(train(directory, config, engine, observer, rendering=rendering, evaluate=heldout))
+            asyncio.run(
+                train(directory, config, engine, observer, rendering=rendering, corpus=corpus, evaluate=heldout)
+            )
             asyncio.run(engine.export(path / "model"))
         except Interrupted as interrupted:
             stack.close()
