@@ -128,9 +128,9 @@ class EndpointConfig(Section):
     """What a million tokens of prompts cost, in any currency."""
     price_per_million_output: Annotated[float, Field(ge=0)] = 0.0
     """What a million tokens of replies cost, in the same currency."""
-    budget: Annotated[float, Field(gt=0)] | None = None
+    budget: Annotated[float | None, Field(gt=0)] = None
     """Most that the run may spend at the endpoint, in that currency; it then stops and can be continued with more."""
-    budget_tokens: Positive | None = None
+    budget_tokens: Annotated[int | None, Field(gt=0)] = None
     """Most tokens that the run may use at the endpoint, prompts and replies together."""
 
     @model_validator(mode="after")
@@ -244,7 +244,7 @@ class GatesConfig(Section):
     distractors: Annotated[int, Field(ge=0)] = 1
     """Tools of a tool environment that its solutions must do without, at least."""
     judge: Literal["off", "self", "endpoint"] = "off"
-    """Which model reads every program that passed all other gates and says whether it can be won; see `judge`."""
+    """Which model reads each program that passed all other gates and says whether it can be won; `off` asks nobody."""
     judge_temperature: Annotated[float, Field(ge=0.0, le=2.0)] = 0.0
     judge_max_tokens: Positive = 4096
 

@@ -326,7 +326,7 @@ def test_a_reply_is_paid_for_once_and_draws_are_told_apart(tmp_path: Path) -> No
         texts = [(await chat.reply(request(draw=draw))).text for draw in (1, 2, 1)]
         return texts, chat.ledger.readings(), chat.ledger.paid
 
-    file = tmp_path / "endpoint.sqlite"
+    file = tmp_path / "replies.sqlite"
     prices = {"price_per_million_input": 2.0, "price_per_million_output": 8.0}
     (texts, readings, paid), server = asked(count, use, file, **prices)
     assert texts == ["reply 0", "reply 1", "reply 0"]
@@ -350,7 +350,7 @@ def test_a_reply_is_paid_for_once_and_draws_are_told_apart(tmp_path: Path) -> No
 
 
 def test_another_model_or_another_temperature_is_asked_anew(tmp_path: Path) -> None:
-    file = tmp_path / "endpoint.sqlite"
+    file = tmp_path / "replies.sqlite"
     one(in_turn(reply("first")), replies=file)
     assert one(in_turn(reply("second")), replies=file)[0].text == "first"
     assert one(in_turn(reply("third")), replies=file, model="stone-8b")[0].text == "third"
@@ -359,14 +359,14 @@ def test_another_model_or_another_temperature_is_asked_anew(tmp_path: Path) -> N
 
 
 def test_failures_are_not_remembered(tmp_path: Path) -> None:
-    file = tmp_path / "endpoint.sqlite"
+    file = tmp_path / "replies.sqlite"
     with pytest.raises(EndpointError):
         one(in_turn(error(500)), replies=file, retries=0)
     assert one(in_turn(reply("ok")), replies=file)[0].text == "ok"
 
 
 def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
-    file = tmp_path / "endpoint.sqlite"
+    file = tmp_path / "replies.sqlite"
     file.write_text("not a database " * 100)
     with pytest.raises(EndpointError, match="the replies of the endpoint"):
         one(in_turn(reply("ok")), replies=file)
@@ -387,7 +387,7 @@ def test_a_budget_is_never_exceeded_and_loses_no_reply(tmp_path: Path, limits: d
         ended = await asyncio.gather(*wanted, return_exceptions=True)
         return chat.ledger.paid, ended, chat.ledger.cost(chat.ledger.paid)
 
-    file = tmp_path / "endpoint.sqlite"
+    file = tmp_path / "replies.sqlite"
     (paid, ended, cost), server = asked(in_turn(reply("ok")), use, file, **limits)
     spent = [one for one in ended if isinstance(one, BudgetSpent)]
     assert 0 < len(spent) < 40 and len(server.heard) == 40 - len(spent)

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from spadework.config import GatesConfig
+from spadework.environment.gates import check_program
 from spadework.environment.program import Program
-from spadework.roles.judge import QUESTIONS, NoVerdict, judge_messages, read_verdict
+from spadework.roles.judge import QUESTIONS, Judge, NoVerdict, Verdict, judge_messages, judge_program, read_verdict
+from spadework.roles.messages import Message
+from spadework.roles.prompts import full
+from spadework.roles.writer import Wanted, Written
+from spadework.sandbox import Sandbox
+
+DESK = (Path(__file__).parents[2] / "examples" / "parcel_desk.py").read_text()
 
 TOOLS = ("find_parcel", "set_status", "remind")
 INSTRUCTIONS = ("Please hand it out.", "Now charge what is due.")
@@ -93,3 +104,44 @@ def test_the_judge_is_asked_for_what_is_read() -> None:
     assert "tools" not in json.loads(
         (games := judge_messages(PROGRAM, 25)[0].content)[games.index('{"answers"') :].split("\n")[0]
     )
+
+
+class Oracle:
+    """A writer that says one thing, and keeps what it was asked."""
+
+    prompts = full
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.heard: list[str] = []
+
+    @asynccontextmanager
+    async def session(self, size: int) -> AsyncIterator[Oracle]:
+        yield self
+
+    def dialogue(self, member: int) -> Oracle:
+        return self
+
+    def leave(self, member: int) -> None:
+        """Nobody waits."""
+
+    async def ask(self, new: Sequence[Message], wanted: Wanted) -> Written:
+        self.heard.append(new[-1].content)
+        return Written(self.text, None, 10, 5, None)
+
+
+def test_the_tools_and_instructions_that_are_asked_about_are_those_that_the_gates_saw() -> None:
+    oracle = Oracle(reply(tools=named("set_status", "charge")))
+
+    async def main() -> Verdict:
+        async with Sandbox() as sandbox:
+            report = await check_program(DESK, sandbox, GatesConfig(instance_seeds=20), 0, uses_tools=True)
+        assert report.program is not None and report.passed, report.reason
+        judge = Judge.of(oracle, GatesConfig(), 0, max_turns=25)
+        async with oracle.session(1) as session:
+            return await judge_program(report.program, report, judge, session, 0)
+
+    verdict = asyncio.run(main())
+    assert (verdict.reached, verdict.result.passed, verdict.result.reason) == (True, True, "")
+    assert "The tools are: find_parcel, set_status, charge, remind." in oracle.heard[0]
+    assert "2. Thank you. Now charge what is due for it." in oracle.heard[0]

@@ -5,7 +5,7 @@ run.json          format version, package version, when it was created, and of e
                   written last: it marks a complete directory
 lock              held by the process that writes
 pool.sqlite       environments, attempts, episodes and what was measured of them
-endpoint.sqlite   every reply that the endpoint gave, if the run uses one
+replies.sqlite    every reply that the endpoint gave, if the run uses one
 metrics.jsonl     one line per iteration
 tensorboard/      the same, as event files
 checkpoints/      one directory per checkpointed iteration
@@ -121,7 +121,7 @@ class RunDirectory:
 
     @property
     def replies(self) -> Path:
-        return self.path / "endpoint.sqlite"
+        return self.path / "replies.sqlite"
 
     @property
     def metrics(self) -> Path:
