@@ -111,10 +111,13 @@ def spadework(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     def run(*arguments: object) -> tuple[int, str, str]:
         monkeypatch.setattr("sys.argv", ["spadework", *map(str, arguments)])
         capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
+        status = 0
+        try:
             main()
+        except SystemExit as ended:
+            status = ended.code if isinstance(ended.code, int) else 0
         captured = capsys.readouterr()
-        return ended.value.code if isinstance(ended.value.code, int) else 0, captured.out, captured.err
+        return status, captured.out, captured.err
 
     return run
 
