@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -25,6 +26,7 @@ from spadework.engines.chat import (
     Usage,
     as_chat,
 )
+from spadework.engines.open import MissingExtra
 from spadework.engines.openai import pacing
 from spadework.engines.openai.client import OpenAIChat, open_chat
 from spadework.engines.openai.pacing import Pace, backoff_s
@@ -267,6 +269,10 @@ REFUSED = {
     "seed": (error(422, "extra field: seed"), ("endpoint.send_seed",)),
     "temperature": (error(400, "temperature does not support 0.5"), ("temperature",)),
     "page": (PAGE, ("a web page", "/v1")),
+    "wrong content type": (
+        Raw(b"data: {}\n\n", headers={"Content-Type": "text/event-stream"}),
+        ("text/event-stream that is no JSON", "endpoint.base_url"),
+    ),
     "no object": (Raw(b"[1, 2]"), ("no object", "endpoint.base_url")),
 }
 
@@ -309,6 +315,17 @@ def test_an_answer_without_a_reply_is_nobodys_fault(answer: Raw, tries: int, wor
     sentence, requests = failing(NoReply, in_turn(answer), retries=2)
     assert requests == tries
     assert words in sentence
+
+
+def test_a_reply_is_taken_whatever_its_content_type_says() -> None:
+    mislabelled = Raw(reply("Nine feet.").body, headers={"Content-Type": "text/plain"})
+    assert one(in_turn(mislabelled))[0].text == "Nine feet."
+
+
+def test_a_missing_package_is_told_with_its_install_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'spadework\[endpoint\]'"):
+        one(in_turn(reply("ok")))
 
 
 def test_a_page_in_between_is_trouble_that_passes() -> None:
