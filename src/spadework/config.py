@@ -97,6 +97,55 @@ class AgentConfig(Section):
     returns: Literal["terminal", "best", "sum"] = "terminal"
 
 
+class RolesConfig(Section):
+    designer: Literal["self", "endpoint"] = "self"
+    """Who writes programs: the model in training, or the frozen one at the endpoint, which is never trained."""
+    hint_writer: Literal["self", "endpoint"] = "self"
+    """Who writes hints. They are not trained on in either case."""
+
+
+class EndpointConfig(Section):
+    base_url: str = ""
+    """Of a server of OpenAI-compatible chat completions, for example `https://api.openai.com/v1`."""
+    model: str = ""
+    """The name that the server knows the model by."""
+    key_variable: str = ""
+    """Name of the environment variable that holds the key; without a name no key is sent."""
+    prompts: Literal["full", "seed"] = "full"
+    """What the model at the endpoint is told; see `model.prompts`."""
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    """The field of a request that limits the reply; some models take the second name only."""
+    send_seed: bool = True
+    """Whether requests hold a seed, for servers that sample with it; some refuse the field."""
+    concurrency: Positive = 16
+    """Requests under way at once."""
+    requests_per_minute: Annotated[int, Field(ge=0)] = 0
+    """Requests are spaced evenly to be no more than this; 0 sets no limit."""
+    retries: Annotated[int, Field(ge=0)] = 6
+    """Further tries of a request that failed for the moment, with waits of 1 s, 2 s, 4 s and so on, at most 60 s."""
+    timeout_s: Annotated[float, Field(gt=0)] = 600.0
+    """One try of one request, from its start to the end of its reply."""
+    price_per_million_input: Annotated[float, Field(ge=0)] = 0.0
+    """What a million tokens of prompts cost, in any currency."""
+    price_per_million_output: Annotated[float, Field(ge=0)] = 0.0
+    """What a million tokens of replies cost, in the same currency."""
+    budget: Annotated[float | None, Field(gt=0)] = None
+    """Most that the run may spend at the endpoint, in that currency; it then stops and can be continued with more."""
+    budget_tokens: Annotated[int | None, Field(gt=0)] = None
+    """Most tokens that the run may use at the endpoint, prompts and replies together."""
+
+    @model_validator(mode="after")
+    def _reachable(self) -> EndpointConfig:
+        if self.base_url and not self.base_url.startswith(("http://", "https://")):
+            raise ValueError(f"endpoint.base_url is {self.base_url!r}; it must begin with https:// or http://")
+        if self.budget is not None and not (self.price_per_million_input or self.price_per_million_output):
+            raise ValueError(
+                "endpoint.budget needs prices: set endpoint.price_per_million_input and "
+                "endpoint.price_per_million_output, or limit endpoint.budget_tokens instead"
+            )
+        return self
+
+
 class CurriculumConfig(Section):
     environments: Positive = 24
     """Environments of a round."""
@@ -195,6 +244,10 @@ class GatesConfig(Section):
     """Programs without `solution()` fail `solvable`."""
     distractors: Annotated[int, Field(ge=0)] = 1
     """Tools of a tool environment that its solutions must do without, at least."""
+    judge: Literal["off", "self", "endpoint"] = "off"
+    """Which model reads each program that passed all other gates and says whether it can be won; `off` asks nobody."""
+    judge_temperature: Annotated[float, Field(ge=0.0, le=2.0)] = 0.0
+    judge_max_tokens: Positive = 4096
 
     @model_validator(mode="after")
     def _countable(self) -> GatesConfig:
@@ -229,6 +282,8 @@ class Config(Section):
     model: ModelConfig = ModelConfig()
     engine: EngineConfig = EngineConfig()
     corpus: CorpusConfig = CorpusConfig()
+    roles: RolesConfig = RolesConfig()
+    endpoint: EndpointConfig = EndpointConfig()
     designer: DesignerConfig = DesignerConfig()
     agent: AgentConfig = AgentConfig()
     curriculum: CurriculumConfig = CurriculumConfig()
@@ -246,5 +301,25 @@ class Config(Section):
             raise ValueError(
                 'designer_reward.kind "learning-progress" compares the iterations of a round, so '
                 f"curriculum.round_iterations ({self.curriculum.round_iterations}) must be at least 2"
+            )
+        return self
+
+    @property
+    def endpoint_users(self) -> tuple[str, ...]:
+        """The settings that send something to the endpoint."""
+        users = {
+            "roles.designer": self.roles.designer,
+            "roles.hint_writer": self.roles.hint_writer,
+            "gates.judge": self.gates.judge,
+        }
+        return tuple(name for name, who in users.items() if who == "endpoint")
+
+    @model_validator(mode="after")
+    def _endpoint_is_there(self) -> Config:
+        missing = [name for name in ("base_url", "model") if not getattr(self.endpoint, name)]
+        if self.endpoint_users and missing:
+            raise ValueError(
+                f'{self.endpoint_users[0]} is "endpoint" but endpoint.{missing[0]} is not set; '
+                'set endpoint.base_url and endpoint.model, or let the role be "self"'
             )
         return self

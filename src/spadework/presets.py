@@ -47,10 +47,15 @@ def load_config(preset: str, overrides: Sequence[str] = ()) -> Config:
     An override reads `section.setting=value` with a TOML value; text needs no quotes, and `none` stands for no value
     where a setting may have none. Raises ConfigError, also for settings that no run can have together.
     """
-    tree, places = _read(_find(preset))
-    config = _validated(tree, places, overrides)
+    config = read_config(preset, overrides)
     _require_possible(config)
     return config
+
+
+def read_config(preset: str, overrides: Sequence[str] = ()) -> Config:
+    """Like `load_config`, but of no run: settings that no run can have together are taken. Raises ConfigError."""
+    tree, places = _read(_find(preset))
+    return _validated(tree, places, overrides)
 
 
 def change_config(config: Config, overrides: Sequence[str]) -> Config:
@@ -75,15 +80,21 @@ def _validated(tree: dict[str, Any], places: dict[str, str], overrides: Sequence
 def _require_possible(config: Config) -> None:
     """Limits that stand in different sections. Raises ConfigError."""
     context = config.model.max_context_tokens
-    for name, tokens in (
-        ("designer.max_tokens", config.designer.max_tokens),
-        ("designer.hint_max_tokens", config.designer.hint_max_tokens),
+    for name, tokens, whose in (
+        ("designer.max_tokens", config.designer.max_tokens, config.roles.designer),
+        ("designer.hint_max_tokens", config.designer.hint_max_tokens, config.roles.hint_writer),
+        ("gates.judge_max_tokens", config.gates.judge_max_tokens, config.gates.judge),
     ):
-        if tokens >= context:
+        if whose == "self" and tokens >= context:
             raise ConfigError(
                 f"{name} is {tokens} but model.max_context_tokens is {context}, which must hold the prompt as well; "
                 f"set {name} below {context} or model.max_context_tokens above {tokens}"
             )
+    if config.endpoint.base_url and not config.endpoint_users:
+        raise ConfigError(
+            f"endpoint.base_url is {config.endpoint.base_url!r} but nothing uses the endpoint; "
+            'set roles.designer, roles.hint_writer or gates.judge to "endpoint", or leave endpoint.base_url out'
+        )
     plays = config.curriculum.environments * config.curriculum.plays
     if config.learning.minibatches > plays:
         raise ConfigError(

@@ -23,6 +23,7 @@ from spadework.curriculum.skills import skill_of_slot, skills_of_round
 from spadework.engines.base import Engine
 from spadework.learning.batch import TrainingSample
 from spadework.learning.delay import DelayBuffer
+from spadework.loop.cast import Cast, open_cast
 from spadework.loop.credit import credit_agent, credit_designer
 from spadework.loop.interruption import Interrupted, Interruption
 from spadework.loop.plays import Plays, play_requests
@@ -44,14 +45,10 @@ from spadework.loop.weights import weight_readings
 from spadework.loop.writing import document_records, environment_records, pending_samples
 from spadework.progress import Observer, Stage
 from spadework.roles.admission import Admission
-from spadework.roles.agent import Player
-from spadework.roles.author import Author
 from spadework.roles.designer import RoundDesigns, design_round
 from spadework.roles.grounding import Grounding
 from spadework.roles.plays import play_all
-from spadework.roles.prompts import prompt_style
 from spadework.roles.rendering import Rendering
-from spadework.roles.tool_rendering import tools_of
 from spadework.sandbox import ProgramHost
 from spadework.store.checkpoint import write_checkpoint
 from spadework.store.metrics import MetricsLog, read_metrics
@@ -93,20 +90,24 @@ async def train(
     configured one, where it is open already. Held-out evaluation comes before the first iteration, after the last, and
     as often between them as the configuration says.
 
-    Raises Interrupted after Ctrl-C or SIGTERM, CorpusError if the corpus cannot be used or has changed, StoreError if
-    the run cannot be read or written; what the last checkpoint holds is then as it was.
+    Raises Interrupted after Ctrl-C or SIGTERM or if a budget is spent, CorpusError if the corpus cannot be used or has
+    changed, StoreError if the run cannot be read or written, EndpointError if a frozen model cannot be asked; what the
+    last checkpoint holds is then as it was.
     """
     corpus = open_corpus(config.corpus) if corpus is None else corpus
     restored = restore(run, tensorboard=tensorboard)
     saved = None if restored.checkpoint is None else restored.checkpoint.iteration
     with restored.pool, restored.metrics, Interruption(saved) as interruption:
-        async with Sandboxes(config.sandbox) as sandboxes:
+        async with (
+            open_cast(config, engine, rendering, run.replies, observer.message) as cast,
+            Sandboxes(config.sandbox) as sandboxes,
+        ):
             loop = SelfPlay(
                 run=run,
                 config=config,
                 engine=engine,
                 observer=observer,
-                rendering=rendering,
+                cast=cast,
                 corpus=corpus,
                 sandboxes=sandboxes,
                 state=await _take_up(restored, config, engine, corpus, observer),
@@ -146,7 +147,7 @@ class SelfPlay:
     config: Config
     engine: Engine
     observer: Observer
-    rendering: Rendering
+    cast: Cast
     corpus: Corpus
     sandboxes: Sandboxes
     state: LoopState
@@ -158,11 +159,6 @@ class SelfPlay:
         self.schedule = Schedule.of(self.config)
         self.checkpoint_s: float | None = None
         self.novelty = PoolNovelty(self.pool)
-        prompts = prompt_style(self.config.model.prompts, self.rendering.encode, self.config.agent.action_format)
-        context, seed = self.config.model.max_context_tokens, self.config.seed
-        self.author = Author(self.rendering, prompts, self.config.designer, context, seed)
-        tools = tools_of(self.rendering, self.config.agent.action_format)
-        self.player = Player(self.rendering, prompts, self.config.agent, context, seed, tools)
 
     async def iterate(self, iteration: int, evaluate: Evaluate | None) -> None:
         """Design, play, learn, write down."""
@@ -200,8 +196,7 @@ class SelfPlay:
             round=round_,
             iteration=iteration,
             grounding=Grounding(self.corpus, self.pool, config.memory, config.corpus.max_tokens),
-            author=self.author,
-            engine=self.engine,
+            author=self.cast.author,
             admission=self.admission(sandbox),
         )
         self.state.cursor = designs.cursor
@@ -229,7 +224,7 @@ class SelfPlay:
             self.config.curriculum.plays,
             hinted=self.schedule.starts_round(iteration),
         )
-        played = await play_all(requests, self.engine, sandbox, self.player)
+        played = await play_all(requests, self.engine, sandbox, self.cast.player)
         return Plays.of(played, iteration, self.config.agent.returns)
 
     def record(
@@ -282,7 +277,7 @@ class SelfPlay:
         if designs is not None:
             found |= design_readings(designs) | variety_readings(designs, environments)
             tokens += sum(attempt.record.reply_tokens + attempt.record.hint_tokens for attempt in designs.attempts)
-        return found | {"tokens/sampled": tokens}
+        return found | {"tokens/sampled": tokens, **self.cast.readings()}
 
     async def save(self, iteration: int, readings: Readings, watch: Stopwatch) -> None:
         """The line of metrics and, where one is due, the checkpoint: in this order, which `store.restore` relies on."""

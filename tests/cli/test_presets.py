@@ -155,6 +155,22 @@ def test_a_wrong_override_is_told_with_its_place_and_what_would_be_right(overrid
             ("designer.hint_max_tokens=640", "model.max_context_tokens=640"),
             ("designer.hint_max_tokens is 640", "model.max_context_tokens is 640"),
         ),
+        (
+            ("gates.judge=self", "gates.judge_max_tokens=640"),
+            ("gates.judge_max_tokens is 640", "model.max_context_tokens is 640"),
+        ),
+        # Endpoints.
+        (
+            ("roles.designer=endpoint", "endpoint.base_url=http://localhost:1/v1"),
+            ("roles.designer", "endpoint.model is not set"),
+        ),
+        (("gates.judge=endpoint", "endpoint.model=m"), ("gates.judge", "endpoint.base_url is not set")),
+        (
+            ("endpoint.base_url=http://localhost:1/v1", "endpoint.model=m"),
+            ("endpoint.base_url", "nothing uses the endpoint", "roles.designer", "gates.judge"),
+        ),
+        (("endpoint.base_url=localhost:1",), ("localhost:1", "https:// or http://")),
+        (("endpoint.budget=5",), ("endpoint.budget", "endpoint.price_per_million_input", "endpoint.budget_tokens")),
         # Rewards.
         (
             ("designer_reward.plateau_low=0.7",),
@@ -173,6 +189,13 @@ def test_settings_that_no_run_can_have_together_are_told_with_the_legal_values(
     assert "\n" not in sentence
     for part in parts:
         assert part in sentence
+
+
+def test_token_budgets_of_roles_at_the_endpoint_need_not_fit_the_policys_context() -> None:
+    served = ("endpoint.base_url=http://localhost:1/v1", "endpoint.model=m", "roles.designer=endpoint")
+    config = load_config("quickstart", (*served, "designer.max_tokens=9000"))
+    assert config.designer.max_tokens > config.model.max_context_tokens
+    assert config.endpoint_users == ("roles.designer",)
 
 
 def test_a_misspelt_key_of_a_file_is_told_with_its_line_and_the_nearest_key(tmp_path: Path) -> None:

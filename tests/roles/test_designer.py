@@ -33,6 +33,7 @@ from spadework.roles.episode import Arm
 from spadework.roles.grounding import Grounding
 from spadework.roles.prompts import full
 from spadework.roles.rendering import open_rendering
+from spadework.roles.writer import PolicyWriter
 from spadework.sandbox import Program, Sandbox
 from spadework.sandbox.outcomes import InfrastructureFault
 from spadework.seeding import derive_seed
@@ -41,7 +42,7 @@ from spadework.store.records import EnvironmentRecord, IterationRecords, Measure
 
 RENDERING = open_rendering(build_tokenizer(CHATML), "local", thinking=False)
 CONFIG = DesignerConfig(max_tokens=2000, attempts=3, hint_max_tokens=300, hint_attempts=2)
-AUTHOR = Author(RENDERING, full, CONFIG, max_context_tokens=30_000, run_seed=5)
+CONTEXT = 30_000
 MAX_DOCUMENT_TOKENS = 60
 SKILLS = ("pattern recognition", "optimization")
 NAMES = ("lamp", "gate", "boat", "drum", "kite", "well", "mask", "rope")
@@ -107,11 +108,14 @@ class Studio:
     def design(
         self,
         reply: Reply,
-        author: Author = AUTHOR,
+        config: DesignerConfig = CONFIG,
         known: MemoryNoveltyIndex | None = None,
         skills: tuple[str, ...] = SKILLS,
+        context: int = CONTEXT,
     ) -> tuple[RoundDesigns, ScriptedEngine]:
         engine = ScriptedEngine(RENDERING, lambda member, prompt, params: reply(prompt, params))
+        policy = PolicyWriter(engine, RENDERING, full, context)
+        author = Author(RENDERING, config, run_seed=5, programs=policy, hints=policy)
         novelty = MemoryNoveltyIndex() if known is None else known
         gates = GatesConfig(random_plays=2)
         designs = self.sandbox.runner.run(
@@ -122,7 +126,6 @@ class Studio:
                 iteration=8,
                 grounding=self.grounding,
                 author=author,
-                engine=engine,
                 admission=Admission(self.sandbox, gates, novelty, run_seed=5, max_turns=25),
             )
         )
@@ -238,7 +241,7 @@ def test_without_a_safe_hint_the_attempt_fails_at_hint_safe(studio: Studio) -> N
     def unsafe(prompt: str, params: SamplingParams) -> str:
         return UNSAFE_HINT if "Write a hint" in prompt else good(prompt, params)
 
-    designs, engine = studio.design(unsafe, replace(AUTHOR, config=CONFIG.model_copy(update={"attempts": 1})))
+    designs, engine = studio.design(unsafe, CONFIG.model_copy(update={"attempts": 1}))
     assert statuses(designs) == [(0, 0, "hint-safe"), (0, 1, "hint-safe")]
     assert len(engine.prompts) == 2 + 2 * CONFIG.hint_attempts
     assert designs.empty_slots == (0, 1)
@@ -257,8 +260,7 @@ def test_a_repair_turn_shows_the_reason_and_an_accepted_repair_is_what_trains(st
             return good(prompt, params)
         return fenced(CRASHING)
 
-    author = replace(AUTHOR, config=CONFIG.model_copy(update={"repair_turns": 1}))
-    designs, engine = studio.design(repairing, author)
+    designs, engine = studio.design(repairing, CONFIG.model_copy(update={"repair_turns": 1}))
     assert statuses(designs) == [(0, 0, "accepted"), (0, 1, "accepted")]
     attempt = designs.attempts[0]
     assert attempt.completion is not None
@@ -271,9 +273,9 @@ def test_a_repair_turn_shows_the_reason_and_an_accepted_repair_is_what_trains(st
 
 
 def test_a_repair_that_fails_trains_the_first_reply(studio: Studio) -> None:
-    author = replace(AUTHOR, config=CONFIG.model_copy(update={"repair_turns": 1, "attempts": 1}))
+    config = CONFIG.model_copy(update={"repair_turns": 1, "attempts": 1})
     designs, _ = studio.design(
-        lambda prompt, params: "Sorry." if "was rejected" in prompt else fenced(CRASHING), author
+        lambda prompt, params: "Sorry." if "was rejected" in prompt else fenced(CRASHING), config
     )
     attempt = designs.attempts[0]
     assert (attempt.record.status, attempt.record.reply) == ("parse", "Sorry.")
@@ -282,7 +284,7 @@ def test_a_repair_that_fails_trains_the_first_reply(studio: Studio) -> None:
 
 
 def test_a_prompt_that_fills_the_context_is_named_and_trains_nothing(studio: Studio) -> None:
-    designs, engine = studio.design(good, replace(AUTHOR, max_context_tokens=500))
+    designs, engine = studio.design(good, context=500)
     assert {status for _, _, status in statuses(designs)} == {"prompt-too-long"}
     assert "lower corpus.max_tokens or memory.max_tokens" in designs.attempts[0].record.reason
     assert all(attempt.completion is None for attempt in designs.attempts)

@@ -41,6 +41,7 @@ _MEANINGS: Mapping[str, str] = MappingProxyType(
         GateName.SECRET: "What decides the win is given away at the start, or cannot be found out.",
         GateName.HINT_SAFE: "No hint was found that helps without giving the solution away.",
         GateName.NOVEL: "The pool holds something nearly equal.",
+        GateName.JUDGE: "A model that reads it says that it cannot be won as it says.",
     }
 )
 

@@ -14,6 +14,8 @@ EXPECTED = frozenset(
         "spadework.analysis.style.PlotsUnavailable",
         "spadework.cli.errors.Refused",
         "spadework.curriculum.documents.CorpusError",
+        "spadework.engines.chat.BudgetSpent",
+        "spadework.engines.chat.EndpointError",
         "spadework.engines.local.checkpoint.CheckpointUnusable",
         "spadework.engines.local.model.ModelUnusable",
         "spadework.engines.open.MissingExtra",

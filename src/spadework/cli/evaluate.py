@@ -1,4 +1,4 @@
-"""`spadework eval`: the held-out items, played by a run's model or by any other."""
+"""`spadework eval`: the held-out items, played by a run's model, by any other, or by one that is served elsewhere."""
 
 from __future__ import annotations
 
@@ -8,23 +8,43 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from spadework.cli.errors import Refused
 from spadework.cli.options import AsJson, Overrides
 
 if TYPE_CHECKING:
     from spadework.config import Config
     from spadework.evaluation.results import Evaluation
 
-EXAMPLES = "Examples: spadework eval runs/quickstart --temperature 0 | spadework eval seed --items 4"
+EXAMPLES = (
+    "Examples: spadework eval runs/quickstart --temperature 0 | spadework eval seed --items 4 | "
+    "spadework eval --endpoint http://localhost:8000/v1 --model-name Qwen/Qwen3-8B"
+)
 _SEED_PRESET = "quickstart"
 
 
 def evaluate(
     subject: Annotated[
-        str, typer.Argument(metavar="RUN|MODEL", help="The directory of a run or of a model, or `seed`.")
-    ],
+        str | None,
+        typer.Argument(
+            metavar="[RUN|MODEL]",
+            help="The directory of a run or of a model, or `seed`; leave it out to ask an endpoint.",
+            show_default=False,
+        ),
+    ] = None,
     preset: Annotated[
         str | None,
         typer.Option(help="How a model that is no run's is asked: a preset or a .toml file.", show_default=False),
+    ] = None,
+    endpoint: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Ask a server of OpenAI-compatible chat completions, for example http://localhost:8000/v1.",
+            show_default="endpoint.base_url",
+        ),
+    ] = None,
+    model_name: Annotated[
+        str | None, typer.Option(help="The server's name of the model.", show_default="endpoint.model")
     ] = None,
     temperature: Annotated[
         float | None, typer.Option(help="Of the plays; 0 takes the most probable token.", show_default="as configured")
@@ -40,17 +60,51 @@ def evaluate(
 
     from spadework.evaluation.results import read_results
 
-    path = Path(subject).expanduser()
-    is_run = (path / "run.json").exists()
-    asked = {"evaluation.temperature": temperature, "evaluation.items": items}
+    asked = {
+        "evaluation.temperature": temperature,
+        "evaluation.items": items,
+        "endpoint.base_url": endpoint,
+        "endpoint.model": model_name,
+    }
     settings = [*(overrides or ()), *(f"{key}={value}" for key, value in asked.items() if value is not None)]
-    config = _config_of_run(path, settings) if is_run else _config_of_model(subject, preset, settings)
-    evaluation, of = asyncio.run(_evaluate(config, path if is_run else None))
+    if subject is None:
+        config = _config_of_endpoint(preset, settings)
+        evaluation, of = asyncio.run(_evaluate_endpoint(config))
+        before = None
+    else:
+        if endpoint is not None or model_name is not None:
+            raise Refused(
+                f"--endpoint and --model-name ask a server and {subject} is asked here; leave one of them out"
+            )
+        path = Path(subject).expanduser()
+        is_run = (path / "run.json").exists()
+        config = _config_of_run(path, settings) if is_run else _config_of_model(subject, preset, settings)
+        evaluation, of = asyncio.run(_evaluate(config, path if is_run else None))
+        before = next(iter(read_results(path).values()), None) if is_run else None
     if as_json:
         _print_json(evaluation, of, config)
     else:
-        before = next(iter(read_results(path).values()), None) if is_run else None
         _print(evaluation, before, of, config)
+
+
+def _config_of_endpoint(preset: str | None, settings: Sequence[str]) -> Config:
+    from spadework.config import Config
+    from spadework.presets import change_config, read_config
+
+    config = change_config(Config() if preset is None else read_config(preset), settings)
+    for name, value, option in (
+        ("endpoint.base_url", config.endpoint.base_url, "--endpoint URL"),
+        ("endpoint.model", config.endpoint.model, "--model-name NAME"),
+    ):
+        if not value:
+            raise Refused(f"there is no model to ask: {name} is not set; give a run, a model's directory, or {option}")
+    if config.agent.thinking:
+        raise Refused("agent.thinking is on, which no endpoint can be told; set agent.thinking=false")
+    if config.agent.action_format == "tool_call":
+        raise Refused(
+            "agent.action_format is tool_call, and a model at an endpoint is asked in texts; set it to boxed or raw"
+        )
+    return config
 
 
 def _config_of_run(path: Path, settings: Sequence[str]) -> Config:
@@ -73,9 +127,20 @@ def _config_of_model(model: str, preset: str | None, settings: Sequence[str]) ->
     return change_config(asked, settings)
 
 
+async def _evaluate_endpoint(config: Config) -> tuple[Evaluation, str]:
+    """The evaluation, and what was evaluated in words."""
+    from spadework.engines.openai.client import open_chat
+    from spadework.evaluation.items import load_items, shipped_items
+    from spadework.evaluation.served import evaluate_served
+
+    items = load_items(shipped_items("games"), config.evaluation.items)
+    async with open_chat(config.endpoint, None, lambda trouble: typer.echo(trouble, err=True)) as chat:
+        evaluation = await evaluate_served(items, config, chat)
+        return evaluation, f"{chat.name} ({chat.ledger.account()})"
+
+
 async def _evaluate(config: Config, run: Path | None) -> tuple[Evaluation, str]:
     """The evaluation, and what was evaluated in words."""
-    from spadework.cli.errors import Refused
     from spadework.cli.opening import open_model
     from spadework.evaluation.heldout import HeldOut
     from spadework.store.checkpoint import latest_checkpoint

@@ -288,9 +288,9 @@ def _sandbox(config: Config) -> Iterator[Finding]:
 
 
 def _held_out(config: Config) -> Iterator[Finding]:
-    from spadework.evaluation.items import load_items
+    from spadework.evaluation.items import load_items, shipped_items, suite_of
 
-    items = load_items(per_family=config.evaluation.items)
+    items = load_items(shipped_items(suite_of(config.agent.action_format)), config.evaluation.items)
     yield Finding("held-out items", Verdict.OK, f"{len(items.items)} of {items.suite}")
 
 

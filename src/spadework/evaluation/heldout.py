@@ -6,25 +6,26 @@ questions with the same luck as any other, whatever the seed of its run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from spadework.config import Config
 from spadework.engines.base import Engine
-from spadework.evaluation.items import Item, ItemList, Suite, load_items, shipped_items
+from spadework.evaluation.items import Item, ItemList, load_items, shipped_items, suite_of
 from spadework.evaluation.results import Evaluation, ItemResult, readings, write_result
 from spadework.roles.agent import EpisodeRequest, Player
 from spadework.roles.episode import Arm, Episode, episode_return
-from spadework.roles.plays import play_all
+from spadework.roles.plays import Played, play_all
 from spadework.roles.prompts import prompt_style
 from spadework.roles.rendering import Rendering
 from spadework.roles.tool_rendering import tools_of
-from spadework.sandbox import open_sandbox
+from spadework.sandbox import ProgramHost, open_sandbox
+from spadework.sandbox.limits import SandboxConfig
 
 WAVE = 128
 """Items played at once: each has a process of its own, of some 4 MB."""
-_DRAWS_SEED = 0
+DRAWS_SEED = 0
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,8 @@ class HeldOut:
     @classmethod
     def open(cls, config: Config, engine: Engine, rendering: Rendering, run: Path | None = None) -> HeldOut:
         """With the items that the configuration asks for. Raises ItemsUnusable."""
-        suite: Suite = "tools" if config.agent.action_format == "tool_call" else "games"
-        return cls(load_items(shipped_items(suite), config.evaluation.items), config, engine, rendering, run)
+        path = shipped_items(suite_of(config.agent.action_format))
+        return cls(load_items(path, config.evaluation.items), config, engine, rendering, run)
 
     async def __call__(self, iterations: int) -> Mapping[str, float]:
         """Play all items after so many iterations, keep the results in the run, and give them as metrics."""
@@ -55,13 +56,12 @@ class HeldOut:
         agent = config.agent.model_copy(update={"temperature": config.evaluation.temperature})
         prompts = prompt_style(config.model.prompts, self.rendering.encode, agent.action_format)
         tools = tools_of(self.rendering, agent.action_format)
-        player = Player(self.rendering, prompts, agent, config.model.max_context_tokens, _DRAWS_SEED, tools)
-        requests = [EpisodeRequest(item.id, item.source, Arm.PLAIN, item.seed) for item in self.items.items]
-        episodes: list[Episode] = []
-        async with open_sandbox(config.sandbox) as sandbox:
-            for start in range(0, len(requests), WAVE):
-                played = await play_all(requests[start : start + WAVE], self.engine, sandbox, player)
-                episodes += played.episodes
+        player = Player(self.rendering, prompts, agent, config.model.max_context_tokens, DRAWS_SEED, tools)
+
+        async def play(requests: Sequence[EpisodeRequest], sandbox: ProgramHost) -> Played:
+            return await play_all(requests, self.engine, sandbox, player)
+
+        episodes = await play_items(self.items, config.sandbox, play)
         return Evaluation(
             suite=self.items.suite,
             version=self.items.version,
@@ -72,8 +72,27 @@ class HeldOut:
             temperature=config.evaluation.temperature,
             policy_version=self.engine.policy_version,
             iterations=iterations,
-            items=tuple(map(_result, self.items.items, episodes)),
+            items=results_of(self.items, episodes),
         )
+
+
+PlayWave = Callable[[Sequence[EpisodeRequest], ProgramHost], Awaitable[Played]]
+
+
+async def play_items(items: ItemList, config: SandboxConfig, play: PlayWave) -> list[Episode]:
+    """One plain episode of each item, in order."""
+    requests = [EpisodeRequest(item.id, item.source, Arm.PLAIN, item.seed) for item in items.items]
+    episodes: list[Episode] = []
+    async with open_sandbox(config) as sandbox:
+        for start in range(0, len(requests), WAVE):
+            played = await play(requests[start : start + WAVE], sandbox)
+            episodes += played.episodes
+    return episodes
+
+
+def results_of(items: ItemList, episodes: Sequence[Episode]) -> tuple[ItemResult, ...]:
+    """``episodes`` in the order of the items."""
+    return tuple(map(_result, items.items, episodes))
 
 
 def _result(item: Item, episode: Episode) -> ItemResult:

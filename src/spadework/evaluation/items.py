@@ -11,6 +11,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Literal
 
+from spadework.environment.actions import ActionFormat
+
 Suite = Literal["games", "tools"]
 VERSIONS: Mapping[Suite, int] = {"games": 2, "tools": 1}
 """Of the lists that are shipped."""
@@ -52,6 +54,11 @@ class ItemList:
 def suite_file(suite: Suite) -> str:
     """The name of its shipped list."""
     return f"{suite}-v{VERSIONS[suite]}.jsonl"
+
+
+def suite_of(action_format: ActionFormat) -> Suite:
+    """What agents that act in this way are asked."""
+    return "tools" if action_format == "tool_call" else "games"
 
 
 def shipped_items(suite: Suite) -> Path:

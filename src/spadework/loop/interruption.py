@@ -1,4 +1,7 @@
-"""Ctrl-C and SIGTERM: the iteration under way is given up, unless it is being stored, and the last checkpoint stays."""
+"""Ctrl-C, SIGTERM and a spent budget: the iteration under way is given up, and the last checkpoint stays.
+
+A signal that comes while the iteration is being stored lets it be stored.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,19 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
+from spadework.engines.chat import BudgetSpent
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupted(Exception):
-    """A signal ended the run early; the message says how to go on. ``saved`` is the last iteration that is kept."""
+    """The run ended early; the message says how to go on. ``saved`` is the last iteration that is kept."""
 
-    def __init__(self, signal_name: str, saved: int | None) -> None:
+    def __init__(self, why: str, saved: int | None, first: str = "") -> None:
+        """``first`` is what must be done before the same command is given."""
         kept = "nothing was saved yet" if saved is None else f"everything up to iteration {saved} is saved"
         again = "starts it again" if saved is None else "continues it"
-        super().__init__(f"the run was interrupted ({signal_name}) and {kept}; the same command {again}")
+        super().__init__(f"the run was interrupted ({why}) and {kept}; {first}the same command {again}")
         self.saved = saved
 
 
@@ -27,8 +33,9 @@ class Interruption:
     """Turns the first signal into the end of the run; the second one meets the handlers that were there before.
 
     Use it with `with` inside the task that runs the loop, and keep ``saved`` at the last iteration with a checkpoint.
-    Raises Interrupted in place of the cancellation that a signal caused. Handlers are installed in the main thread
-    only: elsewhere Python allows none, and whoever runs the loop in a thread stops it by cancelling its task.
+    Raises Interrupted in place of the cancellation that a signal caused, and of BudgetSpent. Handlers are installed in
+    the main thread only: elsewhere Python allows none, and whoever runs the loop in a thread stops it by cancelling
+    its task.
     """
 
     def __init__(self, saved: int | None) -> None:
@@ -50,6 +57,8 @@ class Interruption:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._restore()
+        if isinstance(error, BudgetSpent):
+            raise Interrupted(str(error), self.saved, f"raise {error.setting}, and ") from None
         if self._received is not None and isinstance(error, asyncio.CancelledError):
             if self._task is not None:
                 self._task.uncancel()

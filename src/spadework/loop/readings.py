@@ -41,6 +41,7 @@ def design_readings(designs: RoundDesigns) -> Readings:
         "designer/truncated": status[AttemptStatus.REPLY_CUT],
         "designer/prompts_too_long": status[AttemptStatus.PROMPT_TOO_LONG],
         "designer/host_faults": status[AttemptStatus.HOST_FAULT],
+        "designer/no_verdicts": status[AttemptStatus.NO_VERDICT],
         "designer/hint_failures": status["hint-safe"],
         "designer/reply_tokens": mean([attempt.record.reply_tokens for attempt in attempts]),
         "memory/positives": mean([len(attempt.memory.positives) for attempt in attempts]),

@@ -1,13 +1,14 @@
 """The agent plays one environment: a token-exact conversation between the policy and a sandboxed program.
 
 The prompt is rendered once. What the model samples is kept as ids and log-probabilities, each observation is
-appended as ids, and the stream that results is what is trained on. The agent sees observations and, in the hinted
+appended as ids, and the stream that results is what is trained on; `text_agent` plays by the same rules for a model
+that deals in texts. The agent sees observations and, in the hinted
 arm, the hint; it never sees the program. Running many episodes at once is `plays`' work.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -85,6 +86,27 @@ class Player:
     tools: ToolRendering | None = None
 
 
+@dataclass(frozen=True)
+class Said:
+    """A reply to an observation, or why there is none. ``end`` says that the episode is over with it."""
+
+    text: str | None
+    end: EpisodeEnd | None = None
+    outcome: Outcome = Outcome.OK
+
+
+class Seat(Protocol):
+    """Whoever plays one episode, in tokens or in texts."""
+
+    async def reply(self, observation: str, turn: int) -> Said:
+        """``turn`` counts from 0. May raise EnvironmentFault (a bad observation) or InfrastructureFault."""
+        ...
+
+    def action(self, reply: str, turn: int) -> str:
+        """What the environment is stepped with."""
+        ...
+
+
 async def play_episode(
     request: EpisodeRequest, program: OpenProgram, cohort: Cohort, member: int, player: Player
 ) -> Episode:
@@ -94,13 +116,25 @@ async def play_episode(
     ends the episode without another step, and a prompt that leaves no room for a reply is not part of the stream.
     The member does not leave the cohort here.
     """
-    recording = _Recording(request)
+    recording = Recording(request)
+
+    def sit() -> Seat:
+        return _TokenSeat(request, recording.stream, _conversation(program, player), cohort, member, player)
+
+    return await play_out(recording, program, sit, player.config.max_turns)
+
+
+async def play_out(recording: Recording, program: OpenProgram, sit: Callable[[], Seat], max_turns: int) -> Episode:
+    """Play the request of ``recording`` to its end: the rules of an episode, whoever plays.
+
+    Faults of the program or the host end it without a return and are not raised. ``sit`` may raise EnvironmentFault.
+    """
     play: Play | None = None
     try:
-        conversation = _conversation(program, player)
-        play, observation = await program.reset(request.seed)
-        limit = _turn_limit(program, player)
-        return await _turns(recording, observation, play, conversation, limit, cohort, member, player)
+        seat = sit()
+        play, observation = await program.reset(recording.request.seed)
+        own = program.info.max_turns
+        return await _turns(recording, observation, play, seat, max_turns if own is None else min(own, max_turns))
     except EnvironmentFault as fault:
         return recording.fault(fault)
     except InfrastructureFault as fault:
@@ -112,41 +146,18 @@ async def play_episode(
 
 def fault_episode(request: EpisodeRequest, fault: EnvironmentFault | InfrastructureFault) -> Episode:
     """The episode of a program that could not be opened."""
-    return _Recording(request).fault(fault)
+    return Recording(request).fault(fault)
 
 
-async def _turns(
-    recording: _Recording,
-    observation: str,
-    play: Play,
-    conversation: Conversation,
-    turn_limit: int,
-    cohort: Cohort,
-    member: int,
-    player: Player,
-) -> Episode:
-    config, rendering = player.config, player.rendering
-    request = recording.request
-    budget = min(config.max_episode_tokens, player.max_context_tokens)
+async def _turns(recording: Recording, observation: str, play: Play, seat: Seat, turn_limit: int) -> Episode:
     recording.observation = observation
-    prompt_ids = conversation.first_prompt(observation, request.hint)
     for turn in range(turn_limit):
-        room = min(config.max_reply_tokens, budget - len(prompt_ids))
-        if room < min(SMALLEST_REPLY_TOKENS, config.max_reply_tokens):
-            return recording.end(EpisodeEnd.CONTEXT_FULL, Outcome.OK)
-        recording.prompt(prompt_ids)
-        seed = derive_seed(player.run_seed, "episode", request.environment_id, request.arm.value, request.seed, turn)
-        params = SamplingParams(max_tokens=room, stop_ids=rendering.stop_ids, seed=seed, temperature=config.temperature)
-        try:
-            sample = await cohort.sample(member, prompt_ids, params)
-        except ContextTooLong:
-            return recording.end(EpisodeEnd.CONTEXT_FULL, Outcome.OK)
-        reply = rendering.reply_text(sample.token_ids_T)
-        recording.reply(sample, reply)
-        if sample.stop_reason is StopReason.LENGTH:
-            end = EpisodeEnd.REPLY_CUT if room == config.max_reply_tokens else EpisodeEnd.CONTEXT_FULL
-            return recording.end(end, Outcome.AGENT_FAULT)
-        action = conversation.action(reply, turn)
+        said = await seat.reply(recording.observation, turn)
+        if said.text is not None:
+            recording.reply(said.text)
+        if said.end is not None or said.text is None:
+            return recording.end(said.end or EpisodeEnd.CONTEXT_FULL, said.outcome)
+        action = seat.action(said.text, turn)
         recording.act(action)
         transition = await play.step(action)
         recording.earn(transition)
@@ -154,9 +165,50 @@ async def _turns(
             return recording.end(EpisodeEnd.TERMINATED, Outcome.OK)
         if transition.truncated:
             break
-        if turn + 1 < turn_limit:
-            prompt_ids = conversation.next_prompt(prompt_ids, sample.token_ids_T, transition.observation)
     return recording.end(EpisodeEnd.TURN_LIMIT, Outcome.OK)
+
+
+@dataclass
+class _TokenSeat:
+    """The policy: what it samples is kept in ``stream`` as ids, and what it is shown is appended to them."""
+
+    request: EpisodeRequest
+    stream: Stream
+    conversation: Conversation
+    cohort: Cohort
+    member: int
+    player: Player
+    sampled_ids: Sequence[int] = ()
+
+    async def reply(self, observation: str, turn: int) -> Said:
+        config, rendering, request = self.player.config, self.player.rendering, self.request
+        if turn == 0:
+            prompt_ids = self.conversation.first_prompt(observation, request.hint)
+        else:
+            before = self.stream.ids[: len(self.stream.ids) - len(self.sampled_ids)]
+            prompt_ids = self.conversation.next_prompt(before, self.sampled_ids, observation)
+        budget = min(config.max_episode_tokens, self.player.max_context_tokens)
+        room = min(config.max_reply_tokens, budget - len(prompt_ids))
+        if room < min(SMALLEST_REPLY_TOKENS, config.max_reply_tokens):
+            return Said(None, EpisodeEnd.CONTEXT_FULL)
+        self.stream.prompt(prompt_ids)
+        names = (request.environment_id, request.arm.value, request.seed, turn)
+        seed = derive_seed(self.player.run_seed, "episode", *names)
+        params = SamplingParams(max_tokens=room, stop_ids=rendering.stop_ids, seed=seed, temperature=config.temperature)
+        try:
+            sample = await self.cohort.sample(self.member, prompt_ids, params)
+        except ContextTooLong:
+            return Said(None, EpisodeEnd.CONTEXT_FULL)
+        self.stream.reply(sample)
+        self.sampled_ids = sample.token_ids_T
+        text = rendering.reply_text(sample.token_ids_T)
+        if sample.stop_reason is StopReason.LENGTH:
+            end = EpisodeEnd.REPLY_CUT if room == config.max_reply_tokens else EpisodeEnd.CONTEXT_FULL
+            return Said(text, end, Outcome.AGENT_FAULT)
+        return Said(text)
+
+    def action(self, reply: str, turn: int) -> str:
+        return self.conversation.action(reply, turn)
 
 
 def _conversation(program: OpenProgram, player: Player) -> Conversation:
@@ -172,21 +224,13 @@ def _conversation(program: OpenProgram, player: Player) -> Conversation:
     return TextConversation(player.rendering, player.prompts, format)
 
 
-def _turn_limit(program: OpenProgram, player: Player) -> int:
-    own = program.info.max_turns
-    return player.config.max_turns if own is None else min(own, player.config.max_turns)
-
-
 @dataclass
-class _Recording:
-    """The episode so far. A turn under way is kept when the program fails in it, so that its action can be seen."""
+class Stream:
+    """The tokens of an episode so far; empty where nobody deals in tokens."""
 
-    request: EpisodeRequest
-    turns: list[Turn] = field(default_factory=list)
     ids: list[int] = field(default_factory=list)
     sampled: list[bool] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
-    observation: str = ""
 
     def prompt(self, prompt_ids: Sequence[int]) -> None:
         """Take the ids that are new in ``prompt_ids``; those before them are the stream so far, to the token."""
@@ -195,10 +239,27 @@ class _Recording:
         new = prompt_ids[len(self.ids) :]
         self._append(new, False, [0.0] * len(new))
 
-    def reply(self, sample: Sample, text: str) -> None:
+    def reply(self, sample: Sample) -> None:
         if len(sample.logprobs_T) != len(sample.token_ids_T):
             raise AssertionError("the engine gave another number of log-probabilities than of tokens")
         self._append(sample.token_ids_T, True, sample.logprobs_T)
+
+    def _append(self, ids: Sequence[int], sampled: bool, logprobs: Sequence[float]) -> None:
+        self.ids += ids
+        self.sampled += [sampled] * len(ids)
+        self.logprobs += logprobs
+
+
+@dataclass
+class Recording:
+    """The episode so far. A turn under way is kept when the program fails in it, so that its action can be seen."""
+
+    request: EpisodeRequest
+    turns: list[Turn] = field(default_factory=list)
+    stream: Stream = field(default_factory=Stream)
+    observation: str = ""
+
+    def reply(self, text: str) -> None:
         self.turns.append(Turn(self.observation, text, action="", reward=0.0))
 
     def act(self, action: str) -> None:
@@ -223,15 +284,10 @@ class _Recording:
             end=end,
             outcome=outcome,
             turns=tuple(self.turns),
-            token_ids_T=tuple(self.ids),
-            sampled_T=tuple(self.sampled),
-            logprobs_T=tuple(self.logprobs),
+            token_ids_T=tuple(self.stream.ids),
+            sampled_T=tuple(self.stream.sampled),
+            logprobs_T=tuple(self.stream.logprobs),
             final_observation=self.observation,
             fault_kind=kind,
             fault_reason=reason,
         )
-
-    def _append(self, ids: Sequence[int], sampled: bool, logprobs: Sequence[float]) -> None:
-        self.ids += ids
-        self.sampled += [sampled] * len(ids)
-        self.logprobs += logprobs

@@ -1,9 +1,10 @@
 """A round of designs: every slot of the round is filled with an environment, or stays empty after so many attempts.
 
-Attempts go in waves. In a wave each empty slot draws the next document, one cohort samples all attempts, and the gates
-run on all programs at once. `novel` then goes through them in slot order, and a hint is written for each that is left.
-Everything is named by (run seed, round, slot, attempt) and nothing by time, so a round depends on the run seed, the
-weights, the cursor, the pool and the memory alone.
+Attempts go in waves. In a wave each empty slot draws the next document, one session writes all attempts, and the gates
+run on all programs at once. `novel` then goes through them in slot order, a hint is written for each that is left, and
+a judge, where there is one, reads what passed all of that. Everything is named by (run seed, round, slot, attempt) and
+nothing by time, so a round depends on the run seed, the weights, the cursor, the pool and the memory alone; and, where
+a frozen model writes, on its replies, which the run keeps.
 
 What an attempt trains. Every attempt gives one completion: of an accepted attempt the reply that was accepted, of a
 rejected one its first reply. With repair turns these differ: the learner is not to reward the faulty reply that a later
@@ -16,13 +17,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spadework.curriculum.corpus import CorpusCursor
-from spadework.engines.base import Cohort, ContextTooLong, Engine, SamplingParams, StopReason
 from spadework.roles.admission import Admission
 from spadework.roles.author import Author
 from spadework.roles.draft import Attempt, AttemptStatus, Design, Draft
 from spadework.roles.grounding import Grounding
 from spadework.roles.hint import write_hint
+from spadework.roles.judge import judge_program
 from spadework.roles.together import all_of
+from spadework.roles.writer import NoRoom, Session, Wanted
 from spadework.sandbox.outcomes import InfrastructureFault
 from spadework.seeding import derive_seed
 
@@ -45,12 +47,11 @@ async def design_round(
     iteration: int,
     grounding: Grounding,
     author: Author,
-    engine: Engine,
     admission: Admission,
 ) -> RoundDesigns:
     """Fill one slot per entry of ``skills``; each attempt takes the next document and draws a memory of its own.
 
-    Raises CorpusError if a document can no longer be read.
+    Raises CorpusError if a document can no longer be read, EndpointError and BudgetSpent if a frozen model is asked.
     """
     designs: dict[int, Design] = {}
     attempts: list[Attempt] = []
@@ -63,11 +64,13 @@ async def design_round(
                 drafts.append(Draft(round, slot, number, skill, document, memory))
         if not drafts:
             break
-        await _write_programs(drafts, author, engine, admission)
+        await _write_programs(drafts, author, admission)
         for draft in drafts:
             draft.admit(admission)
-        await _write_hints([draft for draft in drafts if not draft.status], author, engine, admission)
+        await _write_hints([draft for draft in drafts if not draft.status], author, admission)
+        await _judge([draft for draft in drafts if not draft.status], author)
         for draft in drafts:
+            draft.accept()
             attempts.append(draft.attempt(iteration))
             if draft.status == AttemptStatus.ACCEPTED:
                 designs[draft.slot] = draft.design(attempts[-1])
@@ -79,55 +82,61 @@ async def design_round(
     )
 
 
-async def _write_programs(drafts: Sequence[Draft], author: Author, engine: Engine, admission: Admission) -> None:
-    async with engine.cohort(len(drafts)) as cohort:
-        await all_of(_write(draft, author, admission, cohort, member) for member, draft in enumerate(drafts))
+async def _write_programs(drafts: Sequence[Draft], author: Author, admission: Admission) -> None:
+    async with author.programs.session(len(drafts)) as session:
+        await all_of(_write(draft, author, admission, session, member) for member, draft in enumerate(drafts))
 
 
-async def _write(draft: Draft, author: Author, admission: Admission, cohort: Cohort, member: int) -> None:
-    """Sample a program and check it; show the model its rejection as often as repair turns allow."""
-    rendering, prompts, config = author.rendering, author.prompts, author.config
+async def _write(draft: Draft, author: Author, admission: Admission, session: Session, member: int) -> None:
+    """Ask for a program and check it; show the writer its rejection as often as repair turns allow."""
+    prompts, config = author.programs.prompts, author.config
     try:
         messages = prompts.designer_messages(draft.skill, draft.document, draft.memory, config.difficulty)
-        prompt_ids = rendering.first_prompt(messages)
+        dialogue = session.dialogue(member)
         for turn in range(1 + config.repair_turns):
-            max_tokens = author.room(prompt_ids, config.max_tokens)
-            if max_tokens is None:
-                draft.no_room(len(prompt_ids), author.max_context_tokens)
-                return
-            seed = derive_seed(author.run_seed, "designer", draft.round, draft.slot, draft.number, turn)
-            params = SamplingParams(max_tokens, rendering.stop_ids, seed, config.temperature)
+            draw = derive_seed(author.run_seed, "designer", draft.round, draft.slot, draft.number, turn)
             try:
-                sample = await cohort.sample(member, prompt_ids, params)
-            except ContextTooLong:
-                draft.no_room(len(prompt_ids), author.max_context_tokens)
+                written = await dialogue.ask(messages, Wanted(config.max_tokens, config.temperature, draw))
+            except NoRoom as full:
+                draft.no_room(full)
                 return
-            draft.replied(prompt_ids, sample, rendering.reply_text(sample.token_ids_T))
-            if sample.stop_reason is StopReason.LENGTH:
-                draft.cut(max_tokens)
+            draft.replied(written)
+            if written.cut_at is not None:
+                draft.cut(written.cut_at)
                 return
             if turn == config.repair_turns:
-                cohort.leave(member)  # the others need not wait for these gates
+                session.leave(member)  # the others need not wait for these gates
             if await draft.check(admission):
                 return
-            repair = prompts.repair_messages(draft.status, draft.reason)
-            prompt_ids = rendering.next_prompt(prompt_ids, sample.token_ids_T, repair)
+            messages = prompts.repair_messages(draft.status, draft.reason)
     except InfrastructureFault as fault:
         draft.host_failed(fault)
     finally:
-        cohort.leave(member)
+        session.leave(member)
 
 
-async def _write_hints(drafts: Sequence[Draft], author: Author, engine: Engine, admission: Admission) -> None:
+async def _write_hints(drafts: Sequence[Draft], author: Author, admission: Admission) -> None:
     if not drafts:
         return
-    async with engine.cohort(len(drafts)) as cohort:
-        await all_of(_write_hint(draft, author, admission, cohort, member) for member, draft in enumerate(drafts))
+    async with author.hints.session(len(drafts)) as session:
+        await all_of(_write_hint(draft, author, admission, session, member) for member, draft in enumerate(drafts))
 
 
-async def _write_hint(draft: Draft, author: Author, admission: Admission, cohort: Cohort, member: int) -> None:
+async def _write_hint(draft: Draft, author: Author, admission: Admission, session: Session, member: int) -> None:
     draws = (draft.round, draft.slot, draft.number)
     try:
-        draft.hinted(await write_hint(draft.program, draws, author, admission, cohort, member))
+        draft.hinted(await write_hint(draft.program, draws, author, admission, session, member))
     except InfrastructureFault as fault:
         draft.host_failed(fault)
+
+
+async def _judge(drafts: Sequence[Draft], author: Author) -> None:
+    if author.judge is None or not drafts:
+        return
+    async with author.judge.writer.session(len(drafts)) as session:
+        verdicts = await all_of(
+            judge_program(draft.program, draft.report, author.judge, session, member)
+            for member, draft in enumerate(drafts)
+        )
+    for draft, verdict in zip(drafts, verdicts, strict=True):
+        draft.judged(verdict)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from spadework.curriculum.documents import Document
 from spadework.curriculum.memory import Memory
-from spadework.engines.base import Sample
 from spadework.environment.extraction import extract_program
 from spadework.environment.gates import GateName, GateReport, GateResult
 from spadework.environment.program import Program, ProgramRejected
 from spadework.roles.admission import Admission
-from spadework.roles.author import Completion
 from spadework.roles.hint import HintTry
+from spadework.roles.judge import Verdict
+from spadework.roles.writer import Completion, NoRoom, Written
 from spadework.sandbox.outcomes import InfrastructureFault
 from spadework.store.records import AttemptRecord
 
@@ -30,14 +29,21 @@ class AttemptStatus(StrEnum):
     PROMPT_TOO_LONG = "prompt-too-long"
     """The prompt left no room for a program in the model's context; nothing was sampled."""
     HOST_FAULT = "host-fault"
-    """The host failed while the program was checked, twice: nobody's fault, and nothing is trained on it."""
+    """The host failed while the program was checked, twice, or an endpoint gave no reply: nobody's fault."""
+    NO_VERDICT = "no-verdict"
+    """The judge did not say whether the program can be won; that is no acceptance, and not the designer's fault."""
+
+
+UNTRAINED = (AttemptStatus.HOST_FAULT, AttemptStatus.NO_VERDICT)
+"""Nothing is trained on attempts that ended so."""
 
 
 @dataclass(frozen=True)
 class Attempt:
     """An attempt that is over. ``document`` and ``memory`` are what the designer was shown.
 
-    ``completion`` is None if there is nothing to train on. Only the last of ``hint_tries`` can be safe.
+    ``completion`` is None if there is nothing to train on, as for a frozen designer. Only the last of ``hint_tries``
+    can be safe.
     """
 
     record: AttemptRecord
@@ -74,6 +80,8 @@ class Draft:
     reason: str = ""
     reply: str = ""
     prompt_tokens: int = 0
+    reply_tokens: int = 0
+    replies: int = 0
     completions: list[Completion] = field(default_factory=list)
     report: GateReport = _UNCHECKED
     hint_tries: tuple[HintTry, ...] = ()
@@ -85,11 +93,14 @@ class Draft:
             raise ValueError(f"attempt {self.number} of slot {self.slot} has no program")
         return self.report.program
 
-    def replied(self, prompt_ids: Sequence[int], sample: Sample, reply: str) -> None:
+    def replied(self, written: Written) -> None:
         """A new reply: verdicts on an earlier one no longer count."""
-        self.prompt_tokens = self.prompt_tokens or len(prompt_ids)
-        self.completions.append(Completion.of(prompt_ids, sample))
-        self.reply, self.status, self.reason, self.report = reply, "", "", _UNCHECKED
+        self.prompt_tokens = self.prompt_tokens or written.prompt_tokens
+        self.reply_tokens += written.reply_tokens
+        if written.completion is not None:
+            self.completions.append(written.completion)
+        self.replies += 1
+        self.reply, self.status, self.reason, self.report = written.text, "", "", _UNCHECKED
 
     async def check(self, admission: Admission) -> bool:
         """Whether the reply holds a program that passes every gate that looks at it alone."""
@@ -112,6 +123,14 @@ class Draft:
         """The last try decides; it is safe or there is no safe hint."""
         self.hint_tries = tries
         self._add(tries[-1].result)
+
+    def judged(self, verdict: Verdict) -> None:
+        self._add(verdict.result)
+        if not verdict.reached:
+            self.status = AttemptStatus.NO_VERDICT
+
+    def accept(self) -> None:
+        """Nothing stands against the attempt."""
         if not self.status:
             self.status = AttemptStatus.ACCEPTED
 
@@ -119,15 +138,12 @@ class Draft:
         self.status = AttemptStatus.REPLY_CUT
         self.reason = f"the reply was cut at its budget of {max_tokens} tokens"
 
-    def no_room(self, prompt_tokens: int, context_tokens: int) -> None:
+    def no_room(self, full: NoRoom) -> None:
         """The first prompt is too long, or a repair would be: then the verdict on the earlier reply stands."""
-        if not self.completions:
-            self.prompt_tokens = prompt_tokens
+        if not self.replies:
+            self.prompt_tokens = full.prompt_tokens
             self.status = AttemptStatus.PROMPT_TOO_LONG
-            self.reason = (
-                f"the prompt of {prompt_tokens} tokens leaves no room for a program in a context of {context_tokens}; "
-                "lower corpus.max_tokens or memory.max_tokens"
-            )
+            self.reason = f"{full}; lower corpus.max_tokens or memory.max_tokens"
 
     def host_failed(self, fault: InfrastructureFault) -> None:
         self.status, self.reason = AttemptStatus.HOST_FAULT, str(fault)
@@ -142,7 +158,7 @@ class Draft:
             skill=self.skill,
             document_id=self.document.id,
             prompt_tokens=self.prompt_tokens,
-            reply_tokens=sum(sum(completion.sampled_T) for completion in self.completions),
+            reply_tokens=self.reply_tokens,
             reply=self.reply,
             status=str(self.status),
             reason=self.reason,
@@ -152,7 +168,7 @@ class Draft:
             negatives=tuple(example.environment_id for example in self.memory.negatives),
             gates=self.report.results,
         )
-        trained = self.completions if self.status != AttemptStatus.HOST_FAULT else []
+        trained = [] if self.status in UNTRAINED else self.completions
         return Attempt(
             record=record,
             document=self.document,

@@ -1,4 +1,4 @@
-"""Hints: the policy reads a program that passed its gates and writes a tip that does not give it away.
+"""Hints: a model reads a program that passed its gates and writes a tip that does not give it away.
 
 The author of a hint sees the program and not the document; whoever plays sees the hint and not the program.
 """
@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from spadework.engines.base import Cohort, ContextTooLong, SamplingParams, StopReason
 from spadework.environment.actions import outside_thinking
 from spadework.environment.gates import GateName, GateResult
 from spadework.environment.program import Program
 from spadework.roles.admission import Admission
 from spadework.roles.author import Author
+from spadework.roles.writer import NoRoom, Session, Wanted
 from spadework.seeding import derive_seed
 
 _LABEL = re.compile(r"\A\W*hint\W*:\W*", re.IGNORECASE)
@@ -29,44 +29,36 @@ class HintTry:
 
 
 async def write_hint(
-    program: Program, draws: tuple[int, int, int], author: Author, admission: Admission, cohort: Cohort, member: int
+    program: Program, draws: tuple[int, int, int], author: Author, admission: Admission, session: Session, member: int
 ) -> tuple[HintTry, ...]:
     """Tries at a hint until one is safe: the last is safe, or all ``hint_attempts`` failed.
 
     ``draws`` (round, slot, attempt) name the samples together with the number of the try. The member leaves the
-    cohort. Raises InfrastructureFault.
+    session. Raises InfrastructureFault, EndpointError and BudgetSpent.
     """
     tries: list[HintTry] = []
     try:
-        prompt_ids = author.rendering.first_prompt(author.prompts.hint_messages(program.source))
-        max_tokens = author.room(prompt_ids, author.config.hint_max_tokens)
-        if max_tokens is None:
-            return (_failed("the program leaves no room in the model's context for a hint to it"),)
+        messages = author.hints.prompts.hint_messages(program.source)
         for number in range(author.config.hint_attempts):
-            params = SamplingParams(
-                max_tokens=max_tokens,
-                stop_ids=author.rendering.stop_ids,
-                seed=derive_seed(author.run_seed, "hint", *draws, number),
-                temperature=author.config.hint_temperature,
-            )
+            draw = derive_seed(author.run_seed, "hint", *draws, number)
+            wanted = Wanted(author.config.hint_max_tokens, author.config.hint_temperature, draw)
             try:
-                sample = await cohort.sample(member, prompt_ids, params)
-            except ContextTooLong:
-                return (*tries, _failed("the program leaves no room in the model's context for a hint to it"))
-            tokens = len(sample.token_ids_T)
-            if sample.stop_reason is StopReason.LENGTH:
-                tries.append(_failed(f"the hint was cut at {max_tokens} tokens", tokens))
+                written = await session.dialogue(member).ask(messages, wanted)
+            except NoRoom as full:
+                return (*tries, _failed(f"no hint to the program could be asked for: {full}"))
+            if written.cut_at is not None:
+                tries.append(_failed(f"the hint was cut at {written.cut_at} tokens", written.reply_tokens))
                 continue
-            hint = read_hint(author.rendering.reply_text(sample.token_ids_T))
+            hint = read_hint(written.text)
             if not hint:
-                tries.append(_failed("the reply holds no hint outside its thinking", tokens))
+                tries.append(_failed("the reply holds no hint outside its thinking", written.reply_tokens))
                 continue
-            tries.append(HintTry(hint, await admission.check_hint(hint, program), tokens))
+            tries.append(HintTry(hint, await admission.check_hint(hint, program), written.reply_tokens))
             if tries[-1].result.passed:
                 break
         return tuple(tries)
     finally:
-        cohort.leave(member)
+        session.leave(member)
 
 
 def read_hint(reply: str) -> str:

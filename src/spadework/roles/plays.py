@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-from spadework.engines.base import Cohort, Engine
+from spadework.engines.base import Engine
 from spadework.roles.agent import EpisodeRequest, OpenProgram, Player, fault_episode, play_episode
 from spadework.roles.episode import Arm, Episode, ReturnKind, episode_return
 from spadework.roles.together import all_of
@@ -38,24 +38,41 @@ class MatchedReturns:
     hinted_S: tuple[float, ...]
 
 
+PlayOne = Callable[[EpisodeRequest, OpenProgram, int], Awaitable[Episode]]
+"""(request, its program, number of the request) -> its episode, whatever happened in it."""
+
+
 async def play_all(
     requests: Sequence[EpisodeRequest], engine: Engine, sandbox: ProgramOpener, player: Player
 ) -> Played:
-    """Play every request at once, as one cohort whose members are the requests in order.
+    """Play every request at once, as one cohort whose members are the requests in order; see `play_together`.
 
-    Each distinct environment is opened once. A play that fails, by the program's fault or the host's, is tried once
-    more on its seed; programs that cannot be opened (tried twice as well) fail all their plays. Nothing in the result
-    depends on how long a sandbox takes: the engine samples in member order, and an episode whose program hangs
-    holds the others back by its deadlines only.
-
-    Raises ValueError if one environment id comes with two sources.
+    Nothing in the result depends on how long a sandbox takes: the engine samples in member order, and an episode
+    whose program hangs holds the others back by its deadlines only.
     """
     if not requests:
         return Played(())
-    sources = _distinct_sources(requests)
-    async with engine.cohort(len(requests)) as cohort, _opened(sources, sandbox) as programs:
+    async with engine.cohort(len(requests)) as cohort:
+
+        async def play(request: EpisodeRequest, program: OpenProgram, member: int) -> Episode:
+            return await play_episode(request, program, cohort, member, player)
+
+        return await play_together(requests, sandbox, play, cohort.leave)
+
+
+async def play_together(
+    requests: Sequence[EpisodeRequest], sandbox: ProgramOpener, play: PlayOne, leave: Callable[[int], None]
+) -> Played:
+    """Play every request at once; ``leave`` is told when one is over.
+
+    Each distinct environment is opened once. A play that fails, by the program's fault or the host's, is tried once
+    more on its seed; programs that cannot be opened (tried twice as well) fail all their plays.
+
+    Raises ValueError if one environment id comes with two sources, and what ``play`` raises.
+    """
+    async with _opened(_distinct_sources(requests), sandbox) as programs:
         tries = await all_of(
-            _play_member(request, programs[request.environment_id], cohort, member, player)
+            _play_member(request, programs[request.environment_id], member, play, leave)
             for member, request in enumerate(requests)
         )
     return Played(
@@ -85,7 +102,11 @@ def matched_returns(plain: Iterable[Episode], hinted: Iterable[Episode], kind: R
 
 
 async def _play_member(
-    request: EpisodeRequest, opening: asyncio.Task[OpenProgram], cohort: Cohort, member: int, player: Player
+    request: EpisodeRequest,
+    opening: asyncio.Task[OpenProgram],
+    member: int,
+    play: PlayOne,
+    leave: Callable[[int], None],
 ) -> list[Episode]:
     """The tries of one play: one, or two if the first failed."""
     try:
@@ -93,12 +114,12 @@ async def _play_member(
             program = await asyncio.shield(opening)
         except (EnvironmentFault, InfrastructureFault) as fault:
             return [fault_episode(request, fault)]
-        first = await play_episode(request, program, cohort, member, player)
+        first = await play(request, program, member)
         if first.scored:
             return [first]
-        return [first, await play_episode(request, program, cohort, member, player)]
+        return [first, await play(request, program, member)]
     finally:
-        cohort.leave(member)
+        leave(member)
 
 
 @asynccontextmanager

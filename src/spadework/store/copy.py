@@ -36,7 +36,9 @@ def copy_run(source: Path, destination: Path) -> None:
         if run.metrics.exists():
             (partial / run.metrics.name).write_text(metrics_text(run.metrics), encoding="utf-8")
         if run.pool.exists():
-            _copy_pool(run.pool, partial / run.pool.name)
+            _copy_database(open_for_reading(run.pool), run.pool, partial)
+        if run.replies.exists():
+            _copy_database(_replies(run.replies), run.replies, partial)
         for name in ("config.json", "run.json"):
             shutil.copy2(source / name, partial / name)
         partial.rename(destination)
@@ -62,10 +64,11 @@ def _copy_checkpoint(source: Path, destination: Path) -> None:
                 raise
 
 
-def _copy_pool(source: Path, destination: Path) -> None:
-    with (
-        one_sentence(source),
-        closing(open_for_reading(source)) as live,
-        closing(sqlite3.connect(destination)) as copy,
-    ):
+def _copy_database(opened: sqlite3.Connection, source: Path, folder: Path) -> None:
+    with one_sentence(source), closing(opened) as live, closing(sqlite3.connect(folder / source.name)) as copy:
         live.backup(copy)
+
+
+def _replies(path: Path) -> sqlite3.Connection:
+    with one_sentence(path):
+        return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)

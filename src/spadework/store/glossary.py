@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-GATES = ("parse", "contract", "determinism", "termination", "not-trivial", "solvable", "secret", "hint-safe", "novel")
+GATES = (
+    *("parse", "contract", "determinism", "termination", "not-trivial", "solvable", "secret", "hint-safe", "novel"),
+    "judge",
+)
 
 FAULTS = ("load", "exception", "contract", "timeout", "memory", "output", "exit", "protocol")
 
@@ -60,13 +63,23 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "designer/empty_slots": "Slots of the round that no attempt filled.",
         "designer/truncated": "Attempts of the round that reached the token budget.",
         "designer/prompts_too_long": "Attempts of the round whose prompt left no room for a program.",
-        "designer/host_faults": "Attempts of the round that the host failed twice: nobody's fault, not trained on.",
+        "designer/host_faults": "Attempts that the host failed twice or an endpoint did not answer; not trained on.",
+        "designer/no_verdicts": "Attempts that the judge gave no verdict on; not accepted, not trained on.",
         "designer/hint_failures": "Valid programs of the round for which no safe hint was found.",
         "designer/reply_tokens": "Mean tokens of an attempt.",
         "designer/reward": "Mean designer reward of the attempts judged in the iteration.",
         "designer/reward_valid": "Mean designer reward of the attempts judged that became environments.",
         "designer/unjudged": "Attempts whose window is over but that nothing was measured of, or that are dropped.",
         **_REJECTED,
+        # Endpoint
+        "endpoint/replies": "Replies of the endpoint that the iteration used.",
+        "endpoint/repeated": "Those of them that the run had from an earlier start, so that nothing was paid for them.",
+        "endpoint/retries": "Requests of the iteration that were sent again after they had failed.",
+        "endpoint/unmetered": "Replies of the iteration whose tokens the endpoint did not report.",
+        "endpoint/prompt_tokens": "Tokens of the prompts of the replies that the iteration used.",
+        "endpoint/reply_tokens": "Tokens of the replies that the iteration used.",
+        "endpoint/cost": "Cost of the replies that the iteration used, in the currency of the prices.",
+        "endpoint/cost_of_run": "Cost of all replies that the run has got so far, in the currency of the prices.",
         # Diversity
         "diversity/families": "Families among the round's environments: those that are half the same are put together.",
         "diversity/nearest_similarity": "Mean similarity of the round's environments to their nearest in the pool.",

@@ -5,6 +5,7 @@ run.json          format version, package version, when it was created, and of e
                   written last: it marks a complete directory
 lock              held by the process that writes
 pool.sqlite       environments, attempts, episodes and what was measured of them
+replies.sqlite    every reply that the endpoint gave, if the run uses one
 metrics.jsonl     one line per iteration
 tensorboard/      the same, as event files
 checkpoints/      one directory per checkpointed iteration
@@ -31,7 +32,11 @@ from spadework.store.atomic import TEMPORARY_SUFFIX, write_atomically
 from spadework.store.errors import StoreError
 
 FORMAT_VERSION = 1
-MAY_CHANGE = ("iterations", "checkpoint.", "sandbox.address", "sandbox.actors")
+MAY_CHANGE = (
+    *("iterations", "checkpoint.", "sandbox.address", "sandbox.actors"),
+    *("endpoint.base_url", "endpoint.key_variable", "endpoint.concurrency", "endpoint.requests_per_minute"),
+    *("endpoint.retries", "endpoint.timeout_s", "endpoint.price_", "endpoint.budget"),
+)
 """Keys (or their prefixes) that say how long or where a run goes on, not what it is: they may differ later."""
 
 _CONFIG = "config.json"
@@ -113,6 +118,10 @@ class RunDirectory:
     @property
     def pool(self) -> Path:
         return self.path / "pool.sqlite"
+
+    @property
+    def replies(self) -> Path:
+        return self.path / "replies.sqlite"
 
     @property
     def metrics(self) -> Path:

@@ -33,6 +33,8 @@ class GateName(StrEnum):
     """The hint helps without giving the solution away."""
     NOVEL = "novel"
     """The pool holds nothing nearly equal."""
+    JUDGE = "judge"
+    """A model that reads the program says that it can be won as it says."""
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spadework.environment.gates.plays import Transcript, quote
+from spadework.environment.gates.plays import Transcript, quote, scripted
 from spadework.environment.gates.results import JSONValue
+from spadework.environment.gates.tool_agents import decoded
 from spadework.environment.gates.tool_criteria import require_economical, require_judgeable, require_reachable
 from spadework.environment.gates.trial import Trial, require
 
@@ -29,7 +30,7 @@ async def solvable(trial: Trial, require_solution: bool, distractors: int) -> di
             not require_solution,
             "the program has no `solution`; add solution(self) that returns the actions that win the current instance",
         )
-        return {"solution": False}
+        return {"solution": False, **await _asked(trial)}
     if trial.uses_tools:
         await require_reachable(trial)
     solved = await trial.solved(trial.seeds)
@@ -46,7 +47,18 @@ async def solvable(trial: Trial, require_solution: bool, distractors: int) -> di
         "solution": True,
         "solution_length": max(lengths),
         "win_reward": min(transcript.terminal_reward for transcript in solved),
+        **await _asked(trial),
     }
+
+
+async def _asked(trial: Trial) -> dict[str, JSONValue]:
+    """The tools and the instructions of one instance, for whoever judges the program; nothing for games."""
+    if not trial.uses_tools:
+        return {}
+    (inside,) = await trial.inspections(trial.seeds[:1])
+    (opened,) = await trial.play([(trial.seeds[0], scripted(()))])
+    tools = [str(tool["function"]["name"]) for tool in decoded(opened)[0].tools]
+    return {"tools": [*tools], "instructions": [*inside.instructions]}
 
 
 def _require_win(transcript: Transcript, solution: tuple[str, ...], trial: Trial) -> None:
