@@ -16,16 +16,24 @@ SEED = "seed"
 
 
 def model_folder(path: str) -> Path:
-    """The directory of `model.path`. Raises SeedModelMissing and Refused."""
+    """The directory of `model.path`, converted or downloaded if need be.
+
+    Raises SeedModelMissing, MissingExtra, GgufUnusable, NotFetched and Refused.
+    """
+    from spadework.engines.local import gguf, hub
     from spadework.seedmodel.shipped import model_directory
 
     if path == SEED:
         return model_directory()
     folder = Path(path).expanduser()
-    if not folder.is_dir():
-        what = "is a file" if folder.exists() else "does not exist"
-        raise Refused(f"the model {path} {what}; set model.path to the directory of a model, or to `{SEED}`")
-    return folder
+    if folder.is_dir():
+        return folder
+    if folder.is_file() and folder.suffix == gguf.SUFFIX:
+        return gguf.converted(folder)
+    if not folder.exists() and hub.ID.fullmatch(path):
+        return hub.snapshot(path)
+    what = "is a file" if folder.exists() else "does not exist"
+    raise Refused(f"the model {path} {what}; set model.path to the directory of a model, or to `{SEED}`")
 
 
 def open_model(config: Config) -> tuple[LocalEngine, Rendering]:
