@@ -60,8 +60,13 @@ class ModelConfig(Section):
 
     @model_validator(mode="after")
     def _adapted(self) -> ModelConfig:
-        if self.adapter and not self.lora_rank:
-            raise ValueError(f"model.adapter is {self.adapter} but model.lora_rank is 0; set it to the adapter's rank")
+        if self.lora_rank == 0:
+            for name in ("lora_alpha", "lora_targets", "lora_export", "adapter"):
+                if getattr(self, name) != type(self).model_fields[name].default:
+                    raise ValueError(
+                        f"model.{name} has no effect while model.lora_rank is 0; set the rank of an adapter, or leave "
+                        f"model.{name} out"
+                    )
         return self
 
 

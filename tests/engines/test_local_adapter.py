@@ -276,9 +276,13 @@ def test_a_target_that_no_layer_is_called_is_named(tiny_qwen3: Path) -> None:
     assert {name.split(".")[-4] for name in engine._model.parameters()} == {"q_proj"}
 
 
-def test_an_adapter_without_a_rank_is_an_error_of_the_configuration() -> None:
-    with pytest.raises(ValueError, match=r"model\.lora_rank is 0"):
-        ModelConfig(adapter="somewhere")
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("adapter", "somewhere"), ("lora_alpha", 8.0), ("lora_targets", ("q_proj",)), ("lora_export", "adapter")],
+)
+def test_settings_of_adapters_without_a_rank_are_an_error_of_the_configuration(name: str, value: object) -> None:
+    with pytest.raises(ValueError, match=rf"model\.{name} has no effect while model\.lora_rank is 0"):
+        ModelConfig(**{name: value})
 
 
 def test_without_peft_an_adapter_is_one_sentence_and_full_training_needs_none(tiny_qwen3: Path) -> None:

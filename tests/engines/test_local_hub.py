@@ -37,7 +37,7 @@ def test_a_model_of_the_cache_is_used_without_a_network(cache: Path, tiny_qwen3:
 
 
 def test_a_model_that_cannot_be_had_is_one_sentence(cache: Path) -> None:
-    with pytest.raises(hub.NotFetched, match="someone/tiny is no directory here .*cannot be reached") as caught:
+    with pytest.raises(hub.NotFetched, match=r"someone/tiny is no directory here .*cannot be reached") as caught:
         hub.snapshot("someone/tiny")
     assert "hf download someone/tiny" in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -37,12 +37,15 @@ def model_folder(path: str) -> Path:
 
 
 def open_model(config: Config) -> tuple[LocalEngine, Rendering]:
-    """Raises Refused, SeedModelMissing, MissingExtra, RenderingRefused and ModelUnusable."""
+    """Raises what `model_folder` and `LocalEngine.open` raise, and RenderingRefused."""
     from spadework.engines.open import open_engine
     from spadework.roles.rendering import open_rendering
 
-    folder = model_folder(config.model.path)
-    rendering = open_rendering(_tokenizer(folder), folder, config.agent.thinking)
+    path = config.model.path
+    folder = model_folder(path)
+    # Renderers are registered under the ids that models have on the hub.
+    from_hub = path != SEED and not Path(path).expanduser().exists()
+    rendering = open_rendering(_tokenizer(folder), path if from_hub else folder, config.agent.thinking)
     return open_engine(config, folder), rendering
 
 
