@@ -41,19 +41,48 @@ class Section(BaseModel):
 
 class ModelConfig(Section):
     path: str = "seed"
-    """A model directory that `from_pretrained` loads, or `seed` for the model shipped in the package."""
+    """A model directory that `from_pretrained` loads, a .gguf file, the id of a model on the Hugging Face hub
+    (`org/name`), or `seed` for the model shipped in the package."""
     prompts: Literal["full", "seed"] = "full"
     """`full` for large models, `seed` for the short form that the seed model was started on."""
     max_context_tokens: Positive = 1024
     """Prompt and replies of one sequence never exceed this."""
+    lora_rank: Annotated[int, Field(ge=0)] = 0
+    """Rank of the LoRA adapter that is trained while the model's own weights stay; 0 trains all weights."""
+    lora_alpha: Annotated[float, Field(gt=0)] = 32.0
+    """An adapter's output is multiplied by `lora_alpha / lora_rank`."""
+    lora_targets: tuple[str, ...] = ()
+    """Names of the linear layers with adapters, such as `q_proj`; none: all but the output layer."""
+    lora_export: Literal["merged", "adapter"] = "merged"
+    """What a finished run writes: the whole model with the adapter added in, or the adapter alone."""
+    adapter: str = ""
+    """Directory of an adapter to start from; empty: a new one."""
+
+    @model_validator(mode="after")
+    def _adapted(self) -> ModelConfig:
+        if self.lora_rank == 0:
+            for name in ("lora_alpha", "lora_targets", "lora_export", "adapter"):
+                if getattr(self, name) != type(self).model_fields[name].default:
+                    raise ValueError(
+                        f"model.{name} has no effect while model.lora_rank is 0; set the rank of an adapter, or leave "
+                        f"model.{name} out"
+                    )
+        return self
 
 
 class EngineConfig(Section):
     kind: Literal["local"] = "local"
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    """`auto` takes a GPU if there is one."""
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Of weights and activations; `auto` is bfloat16 on CUDA and float32 elsewhere. The optimiser's copy of what is
+    trained, and its moments, are always float32."""
     sample_batch: Positive = 512
     """Rows decoded at once; more rows wait, in a fixed order."""
     train_tokens: Positive = 16_384
     """Token budget of one micro-batch of the update."""
+    gradient_checkpointing: bool = False
+    """Compute activations twice instead of keeping them: less memory, about a third more time of the update."""
     threads: Annotated[int, Field(ge=0)] = 0
     """CPU threads; 0 takes every core that the process may use."""
 

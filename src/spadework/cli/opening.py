@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,19 +13,29 @@ if TYPE_CHECKING:
     from spadework.roles.rendering import Rendering, Tokenizer
 
 SEED = "seed"
-_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
 def model_folder(path: str) -> Path:
-    """The directory of `model.path`. Raises SeedModelMissing and Refused."""
+    """The directory of `model.path`, converted or downloaded if need be.
+
+    Raises SeedModelMissing, MissingExtra, GgufUnusable, NotFetched and Refused.
+    """
+    from spadework.engines.local import gguf, hub
+
+    file = Path(path).expanduser()
+    if file.is_file() and file.suffix == gguf.SUFFIX:
+        return gguf.converted(file)
+    if _is_on_hub(path):
+        return hub.snapshot(path)
     return present_folder(path)
 
 
 def present_folder(path: str) -> Path:
-    """The directory of `model.path` if it is on this machine, perhaps in the hub's cache; nothing is fetched.
+    """The directory of `model.path` if it is on this machine; nothing is converted or fetched.
 
-    Raises SeedModelMissing and Refused.
+    Raises SeedModelMissing, MissingExtra and Refused.
     """
+    from spadework.engines.local import gguf, hub
     from spadework.seedmodel.shipped import model_directory
 
     if path == SEED:
@@ -34,21 +43,31 @@ def present_folder(path: str) -> Path:
     folder = Path(path).expanduser()
     if folder.is_dir():
         return folder
-    if folder.exists():
-        raise Refused(f"the model {path} is a file; set model.path to the directory of a model, or to `{SEED}`")
-    if _HUB_NAME.fullmatch(path) is None:
-        raise Refused(f"the model {path} does not exist; set model.path to the directory of a model, or to `{SEED}`")
-    cached = _in_hub_cache(path)
-    if cached is None:
-        raise Refused(
-            f"the model {path} does not exist as a directory and is not in the hub's cache on this machine; fetch it "
-            f"with `hf download {path}`, or set model.path to the directory of a model, or to `{SEED}`"
-        )
-    return cached
+    if folder.is_file() and folder.suffix == gguf.SUFFIX:
+        converted = gguf.kept(folder)
+        if converted is None:
+            raise Refused(f"the model {path} was not converted yet, which its first use does; only then can it be read")
+        return converted
+    if _is_on_hub(path):
+        cached = hub.cached(path)
+        if cached is None:
+            raise Refused(
+                f"the model {path} does not exist as a directory and is not whole in the hub's cache on this machine; "
+                f"fetch it with `hf download {path}`, or set model.path to the directory of a model, or to `{SEED}`"
+            )
+        return cached
+    what = "is a file" if folder.exists() else "does not exist"
+    raise Refused(f"the model {path} {what}; set model.path to the directory of a model, or to `{SEED}`")
+
+
+def _is_on_hub(path: str) -> bool:
+    from spadework.engines.local import hub
+
+    return path != SEED and not Path(path).expanduser().exists() and hub.ID.fullmatch(path) is not None
 
 
 def open_model(config: Config) -> tuple[LocalEngine, Rendering]:
-    """Raises Refused, SeedModelMissing, MissingExtra, RenderingRefused and ModelUnusable."""
+    """Raises what `model_folder` and `LocalEngine.open` raise, and RenderingRefused."""
     from spadework.engines.open import open_engine
     from spadework.roles.rendering import open_rendering
 
@@ -59,19 +78,7 @@ def open_model(config: Config) -> tuple[LocalEngine, Rendering]:
 
 def model_name(config: Config, folder: Path) -> str:
     """What the model in ``folder`` is called: by its name on the hub renderers know it."""
-    return str(folder) if config.model.path == SEED else config.model.path
-
-
-def _in_hub_cache(name: str) -> Path | None:
-    try:
-        from huggingface_hub import snapshot_download
-        from huggingface_hub.errors import LocalEntryNotFoundError
-    except ModuleNotFoundError:
-        return None  # it comes with transformers, whose absence is told where it is needed
-    try:
-        return Path(snapshot_download(name, local_files_only=True))
-    except LocalEntryNotFoundError:
-        return None
+    return config.model.path if _is_on_hub(config.model.path) else str(folder)
 
 
 def open_tokenizer(folder: Path) -> Tokenizer:

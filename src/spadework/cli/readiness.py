@@ -159,10 +159,12 @@ def _sizes(found: Readiness, folder: Path) -> Iterator[Finding]:
     found.shape, found.shape_source = shape_of(config, folder), "config.json"
     yield from _fits(found, str(folder))
     if found.shape.attention_layers == found.shape.layers:
+        import torch
+
         from spadework.engines.local.model import cache_shape
 
         try:
-            cache_shape(config)
+            cache_shape(config, torch.device("cpu"), torch.float32)
         except ValueError as error:
             yield Finding("model", Verdict.PROBLEM, f"the model {folder} does not fit the local engine: {error}")
 
