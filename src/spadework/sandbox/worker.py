@@ -1,7 +1,8 @@
 """The host's handle on one worker process: requests in flight, deadlines, death.
 
-Requests are answered in order, so the first unanswered one is the one that runs: it alone is measured against
-its deadline, and it alone is guilty if the process dies.
+Requests are answered in order, and answers to calls of the same name travel together. So the first unanswered one is
+the one that runs, or was answered a moment ago and is of the same name and limit: its deadline is the deadline of the
+one that runs. If the process dies, the template knows which one that was: it alone is guilty.
 """
 
 from __future__ import annotations
@@ -65,9 +66,12 @@ class WorkerProcess:
         self._pending: deque[Request] = deque()
         self._sequence = 0
         self._unsent = bytearray()
+        self._waiting = 0
+        """Requests that are held back in ``_unsent``."""
         self._flush_due = False
         self._verdict: tuple[FaultKind, str] | None = None
         self._blame_running = True
+        self._running = 0
         self._stopped = False
         self._giving_up: asyncio.TimerHandle | None = None
         self._ended: asyncio.Future[None] = self._loop.create_future()
@@ -87,9 +91,8 @@ class WorkerProcess:
             self._watch.add(self)
         self._pending.append(request)
         self._unsent += encode_request(self._sequence, call, play, argument, limit_s)
-        if not self._flush_due:
-            self._flush_due = True
-            self._loop.call_soon(self._flush)
+        self._waiting += 1
+        self._flush_soon()
         return future
 
     def stop(self) -> None:
@@ -124,11 +127,16 @@ class WorkerProcess:
         if self._pending:
             self._pending[0].started_at += seconds
 
-    def died(self, status: int) -> None:
-        """The template has reaped the process."""
+    def died(self, status: int, running: int) -> None:
+        """The template has reaped the process, which noted last that it ran the request ``running``.
+
+        A program can forge what was noted. It then blames another play of its own.
+        """
         while self._giving_up is None and self._receive():
             pass  # a play that was answered before is not guilty, however late its answer is read
-        call = noun(self._pending[0].call) if self._pending else "a call"
+        self._running = running
+        guilty = self._guilty()
+        call = "a call" if guilty is None else noun(guilty.call)
         self._end(*(self._verdict or _cause(status, call)), counted=not self._stopped)
 
     def lost_with_template(self) -> None:
@@ -137,10 +145,21 @@ class WorkerProcess:
     def end_without_process(self) -> None:
         self.lost_with_template()
 
+    def _flush_soon(self) -> None:
+        """When those that run in this turn of the loop have made their requests."""
+        if not self._flush_due:
+            self._flush_due = True
+            self._loop.call_soon(self._flush)
+
     def _flush(self) -> None:
+        """Requests wait for each other as long as the process has more to do than waits: many travel together."""
         self._flush_due = False
-        if not self.alive or not self._unsent:
+        if not self.alive or not self._unsent or len(self._pending) > 2 * self._waiting:
             return
+        self._send()
+
+    def _send(self) -> None:
+        self._waiting = 0
         try:
             sent = self._channel.send(self._unsent)
         except (BlockingIOError, InterruptedError):
@@ -153,7 +172,7 @@ class WorkerProcess:
 
     def _continue(self) -> None:
         self._loop.remove_writer(self._channel.fileno())
-        self._flush()
+        self._send()
 
     def _receive(self) -> bool:
         """Take what has arrived. False if nothing has, or nothing more will be taken."""
@@ -176,6 +195,7 @@ class WorkerProcess:
             return False
         if answered:
             if self._pending:
+                self._flush_soon()
                 self._pending[0].started_at = self._loop.time()
             else:
                 self._watch.discard(self)
@@ -200,6 +220,11 @@ class WorkerProcess:
         if self._giving_up is None:
             self._giving_up = self._loop.call_later(REPORT_TIMEOUT_S, self._give_up)
 
+    def _guilty(self) -> Request | None:
+        """The request that ran at last; the first unanswered one if no such request is unanswered."""
+        first = self._pending[0] if self._pending else None
+        return next((request for request in self._pending if request.sequence == self._running), first)
+
     def _silence(self) -> None:
         self._watch.discard(self)
         self._loop.remove_reader(self._channel.fileno())
@@ -220,9 +245,10 @@ class WorkerProcess:
         self._ended.set_result(None)
         if counted and self.on_death is not None:
             self.on_death(kind, reason)
-        for index, request in enumerate(self._pending):
+        guilty = self._guilty() if counted and self._blame_running else None
+        for request in self._pending:
             if not request.future.done():
-                request.future.set_result(Lost(counted and self._blame_running and index == 0, kind, reason))
+                request.future.set_result(Lost(request is guilty, kind, reason))
         self._pending.clear()
 
 
