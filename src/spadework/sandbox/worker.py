@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from spadework.sandbox.deadlines import GRACE_S, Watch, waited_for_cpu_s
+from spadework.sandbox.deadlines import GIVE_WAY_S, GRACE_S, Watch, cpu_times_s, give_way, take_turns_again
 from spadework.sandbox.inside.deadline import PATIENCE
 from spadework.sandbox.inside.worker import EXIT_BROKEN, EXIT_MEMORY, NOUNS
 from spadework.sandbox.limits import Limits
@@ -22,6 +22,8 @@ from spadework.sandbox.outcomes import FaultKind
 from spadework.sandbox.wire import Answer, FrameReader, ProtocolBreach, answer_of, encode_request, max_answer_bytes
 
 SLOW_S = 0.04
+HARD_PATIENCE = 1.5 * PATIENCE
+"""The deadline inside, which a process of low priority meets late, comes before."""
 REPORT_TIMEOUT_S = 5.0
 RECEIVE_BYTES = 1 << 16
 
@@ -42,8 +44,8 @@ class Request:
     limit_s: float
     future: asyncio.Future[Answer | Lost]
     started_at: float = 0.0
-    waited_s: float | None = None
-    """What the process had waited for a CPU in its life, when this request was first seen to be slow."""
+    before_s: tuple[float, float] | None = None
+    """What the process had run and waited for a CPU in its life, when this request was first seen to be slow."""
 
 
 class WorkerProcess:
@@ -74,6 +76,8 @@ class WorkerProcess:
         self._running = 0
         self._stopped = False
         self._giving_up: asyncio.TimerHandle | None = None
+        self._usual_priority: int | None = None
+        """While the process gives way to others."""
         self._ended: asyncio.Future[None] = self._loop.create_future()
         channel.setblocking(False)
         self._loop.add_reader(channel.fileno(), self._receive)
@@ -115,12 +119,14 @@ class WorkerProcess:
         wall_s = now - request.started_at
         if wall_s < SLOW_S or not self.alive:
             return
-        waited_s = waited_for_cpu_s(self.pid)
-        if request.waited_s is None:
-            request.waited_s = waited_s
-        had_s = wall_s - (waited_s - request.waited_s)
-        if had_s > request.limit_s + GRACE_S or wall_s > PATIENCE * request.limit_s + GRACE_S:
+        ran_s, waited_s = cpu_times_s(self.pid)
+        if request.before_s is None:
+            request.before_s = ran_s, waited_s
+        had_s = wall_s - (waited_s - request.before_s[1])
+        if had_s > request.limit_s + GRACE_S or wall_s > HARD_PATIENCE * request.limit_s + GRACE_S:
             self._convict(FaultKind.TIMEOUT, f"{noun(request.call)} took longer than {request.limit_s:g} s")
+        elif ran_s - request.before_s[0] > GIVE_WAY_S and self._usual_priority is None:
+            self._usual_priority = give_way(self.pid)
 
     def forgive(self, seconds: float) -> None:
         """This process was held up for so long: the running request is not to blame."""
@@ -194,6 +200,9 @@ class WorkerProcess:
             self.breach(str(breach))
             return False
         if answered:
+            if self._usual_priority is not None:
+                take_turns_again(self.pid, self._usual_priority)
+                self._usual_priority = None
             if self._pending:
                 self._flush_soon()
                 self._pending[0].started_at = self._loop.time()

@@ -21,7 +21,7 @@ import sys
 from types import FrameType
 from typing import TypedDict
 
-from spadework.sandbox.inside import imports, lockdown, namespaces, seccomp, worker
+from spadework.sandbox.inside import generated, imports, lockdown, namespaces, seccomp, worker
 from spadework.sandbox.inside.lockdown import Confinement
 from spadework.sandbox.layers import SWITCHED_OFF, LayerName
 
@@ -61,6 +61,7 @@ def main(settings: Settings) -> None:
     if os.getppid() != settings["parent"]:
         return
     imports.preload(settings["extras"], settings["paths"])
+    generated.remember()
     folder = -1 if LayerName.EMPTY_ROOT in absent else namespaces.empty_folder(above=CHANNEL)
     if folder < 0:
         absent.setdefault(LayerName.EMPTY_ROOT, f"none of {', '.join(namespaces.FOLDERS)} can be written")
