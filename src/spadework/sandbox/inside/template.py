@@ -18,17 +18,19 @@ import signal
 import socket
 import struct
 import sys
+from pathlib import Path
 from types import FrameType
 from typing import TypedDict
 
+from spadework.sandbox import control_group
 from spadework.sandbox.inside import generated, imports, lockdown, namespaces, seccomp, worker
 from spadework.sandbox.inside.lockdown import Confinement
-from spadework.sandbox.layers import SWITCHED_OFF, LayerName
+from spadework.sandbox.layers import LayerName
 
 MESSAGE = struct.Struct("<cxxxiqq")
 READY, SPAWN, SPAWNED, REFUSED, KILL, DIED = b"R", b"S", b"F", b"E", b"K", b"D"
-"""First field of a message. Then the number of a request to the template or a wait status, then a pid, then, of a worker
-that died, the sequence number of the request that it ran."""
+"""First field of a message. Then the number of a request to the template or a wait status; a pid; and of a worker that
+died, the sequence number of the request that it ran."""
 
 CHANNEL = 3
 
@@ -45,14 +47,21 @@ class Settings(TypedDict):
     """Folders of the third-party modules."""
     extras: list[str]
     limits: dict[str, int]
-    without: list[str]
-    """Names of layers that are left out, so that a test can look at the others."""
+    absent: dict[str, str]
+    """Names of layers that are left out, and why."""
+    group: str
+    """Folder of the control group to enter, if that layer is not absent."""
 
 
 def main(settings: Settings) -> None:
     """Isolate itself, preload, say so, and serve until the host hangs up. A failed start is told on standard error."""
-    absent = {LayerName(name): SWITCHED_OFF for name in settings["without"]}
+    absent = {LayerName(name): why for name, why in settings["absent"].items()}
     libc = ctypes.CDLL(None, use_errno=True)
+    if LayerName.CONTROL_GROUP not in absent:
+        try:
+            control_group.enter(Path(settings["group"]))
+        except OSError as error:
+            absent[LayerName.CONTROL_GROUP] = f"this process may not enter one ({error.strerror})"
     init = _enter_namespaces(libc, absent)
     if sys.platform == "linux":
         pr_set_pdeathsig, pr_set_child_subreaper = 1, 36
