@@ -53,8 +53,8 @@ def serve(channel: int, notes: mmap.mmap, confinement: Confinement) -> NoReturn:
 
 
 def _serve(channel: int, notes: mmap.mmap, confinement: Confinement) -> None:
-    read, now, size, note = os.read, time.perf_counter, struct.Struct("<I").pack, RUNNING.pack_into
-    encode = msgpack.Packer().pack
+    read, write, now = os.read, os.write, time.perf_counter
+    encode, size, note = msgpack.Packer().pack, struct.Struct("<I").pack, RUNNING.pack_into
     requests = msgpack.Unpacker(raw=False, unicode_errors="surrogatepass", max_buffer_size=MAX_REQUEST_BYTES)
     worker = Worker(confinement)
     gathered = bytearray()
@@ -63,20 +63,21 @@ def _serve(channel: int, notes: mmap.mmap, confinement: Confinement) -> None:
         requests.feed(data)
         for sequence, call, play, argument, limit_s in requests:
             if call != gathered_call or now() - began > GATHER_S:
-                _write(channel, gathered)
+                _write_all(write, channel, gathered)
                 gathered_call, began = call, now()
             note(notes, 0, sequence)
             elapsed_us, ok, value, adaptations = worker.answer(call, play, argument, limit_s)
             body = encode((sequence, elapsed_us, ok, value, adaptations))
             gathered += size(len(body))
             gathered += body
-        _write(channel, gathered)
+        _write_all(write, channel, gathered)
+        worker.clock.rest()
 
 
-def _write(channel: int, gathered: bytearray) -> None:
-    """Empties ``gathered``."""
+def _write_all(write: Callable[[int, bytearray], int], channel: int, gathered: bytearray) -> None:
+    """Empties ``gathered``. A program may have replaced `os.write`."""
     while gathered:
-        del gathered[: os.write(channel, gathered)]
+        del gathered[: write(channel, gathered)]
 
 
 class Worker:
@@ -85,7 +86,7 @@ class Worker:
     def __init__(self, confinement: Confinement) -> None:
         self._confinement = confinement
         self._limits = confinement.limits
-        self._clock = Clock()
+        self.clock = Clock()
         self._player: Player | None = None
         self._reported: set[str] = set()
 
@@ -93,7 +94,7 @@ class Worker:
         """(elapsed_us, ok, value or fault, new notes)."""
         if call == "lock":
             return 0, True, self._lock(argument), []
-        clock = self._clock
+        clock = self.clock
         player = self._player
         assert player is not None
         method: Callable[..., object] = getattr(player, call)
