@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import random
+import sys
 import time
 
 import pytest
@@ -63,6 +66,36 @@ def test_plays_share_neither_globals_nor_class_attributes_nor_randomness(where: 
                 seen.append((await one.step(action)).observation)
                 await two.step("z")
             assert seen == expected
+
+    asyncio.run(run())
+
+
+def test_dataclasses_of_equal_text_keep_what_differs_between_plays(where: Where) -> None:
+    source = """
+import random
+from dataclasses import dataclass
+
+DRAWN = random.randint(0, 10**9)
+
+
+@dataclass(order=True)
+class Card:
+    value: int = DRAWN
+
+
+class CardEnv:
+    def reset(self, seed=None):
+        return f"{Card()} {Card() < Card(DRAWN + 1)} {DRAWN}", {}
+
+    def step(self, action):
+        return "", 0.0, True, False, {}
+"""
+
+    async def run() -> None:
+        async with sandbox_at(where) as sandbox, await sandbox.open(source) as program:
+            seen = [(await program.reset(seed))[1] for seed in (1, 2, 1)]
+            drawn = [random.Random(seed).randint(0, 10**9) for seed in (1, 2, 1)]
+            assert seen == [f"Card(value={number}) True {number}" for number in drawn]
 
     asyncio.run(run())
 
@@ -181,6 +214,37 @@ def test_a_deadline_inside_the_program_costs_no_other_play_and_no_process(tripwi
             assert "while True" in results[0].trace or "pass" in results[0].trace
             assert not isinstance(results[1], BaseException)
             assert program.pids() == pids
+
+    asyncio.run(run())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="CPU time is counted by what Linux tells")
+def test_a_program_that_computes_for_long_lets_others_go_first_until_it_answers() -> None:
+    source = """
+import time
+
+
+class BusyEnv:
+    def reset(self, seed=None):
+        return "ready", {}
+
+    def step(self, action):
+        while time.process_time() < 1.0:
+            pass
+        return "done", 0.0, True, False, {}
+"""
+
+    async def run() -> None:
+        async with Sandbox(Limits(step_timeout_s=60)) as sandbox, await sandbox.open(source) as program:
+            (pid,) = program.pids()
+            usual = os.getpriority(os.PRIO_PROCESS, pid)
+            play, _ = await program.reset(0)
+            computing = asyncio.ensure_future(play.step("x"))
+            while os.getpriority(os.PRIO_PROCESS, pid) == usual and not computing.done():
+                await asyncio.sleep(0.01)
+            assert os.getpriority(os.PRIO_PROCESS, pid) == 19
+            assert (await computing).observation == "done"
+            assert os.getpriority(os.PRIO_PROCESS, pid) == (usual if os.geteuid() == 0 else 19)
 
     asyncio.run(run())
 

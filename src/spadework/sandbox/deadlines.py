@@ -2,17 +2,22 @@
 
 The worker's own deadline comes first and costs nobody anything. A worker that is silent for `GRACE_S` longer is
 killed. Time in which the worker waited for a CPU, or in which this process itself was held up, does not count.
+A worker whose call has computed for `GIVE_WAY_S` lets everybody else go first.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 from pathlib import Path
 from typing import Protocol
 
 TICK_S = 0.05
 GRACE_S = 0.25
 STALL_S = 0.25
+GIVE_WAY_S = 0.1
+LOWEST_PRIORITY = 19
 
 
 class Watched(Protocol):
@@ -61,9 +66,28 @@ class Watch:
             self._arm()
 
 
-def waited_for_cpu_s(pid: int) -> float:
-    """Seconds for which the main thread of ``pid`` was ready to run and did not; 0 where that is not counted."""
+def cpu_times_s(pid: int) -> tuple[float, float]:
+    """Seconds for which the main thread of ``pid`` ran, and for which it was ready to run and did not.
+
+    Zeros where that is not counted.
+    """
     try:
-        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
-    except (OSError, ValueError, IndexError):
-        return 0.0
+        ran, waited, _ = Path(f"/proc/{pid}/schedstat").read_text().split()
+        return int(ran) / 1e9, int(waited) / 1e9
+    except (OSError, ValueError):
+        return 0.0, 0.0
+
+
+def give_way(pid: int) -> int | None:
+    """Everybody else on this machine goes before ``pid``. Its priority until now; None if it is gone."""
+    with contextlib.suppress(OSError):
+        priority = os.getpriority(os.PRIO_PROCESS, pid)
+        os.setpriority(os.PRIO_PROCESS, pid, LOWEST_PRIORITY)
+        return priority
+    return None
+
+
+def take_turns_again(pid: int, priority: int) -> None:
+    """As before `give_way`. The kernel lets only root do it: for an ordinary user the process stays behind."""
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, pid, priority)

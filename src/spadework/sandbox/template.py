@@ -16,9 +16,10 @@ from pathlib import Path
 
 import msgpack
 
+from spadework.sandbox import control_group
 from spadework.sandbox.deadlines import Watch
 from spadework.sandbox.inside.template import DIED, KILL, MESSAGE, READY, REFUSED, SPAWN, SPAWNED, Settings
-from spadework.sandbox.layers import LayerName
+from spadework.sandbox.layers import SWITCHED_OFF, LayerName
 from spadework.sandbox.limits import Limits
 from spadework.sandbox.outcomes import InfrastructureFault
 from spadework.sandbox.worker import WorkerProcess
@@ -55,8 +56,16 @@ ENVIRONMENT = {
 class Template:
     """One running template. Use `start`; a dead one stays dead and takes its workers with it."""
 
-    def __init__(self, process: subprocess.Popen[bytes], control: socket.socket, limits: Limits, watch: Watch) -> None:
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        control: socket.socket,
+        limits: Limits,
+        watch: Watch,
+        group: Path | None = None,
+    ) -> None:
         self.alive = True
+        self._group = group
         self._process = process
         self._control = control
         self._limits = limits
@@ -79,6 +88,7 @@ class Template:
 
         Raises InfrastructureFault, with what the process wrote, if it does not start.
         """
+        group, absent = _control_group(limits, without)
         ours, theirs = socket.socketpair()
         package = Path(__file__).parent
         settings = Settings(
@@ -88,7 +98,8 @@ class Template:
             paths=_folders(extras),
             extras=list(extras),
             limits={name: value for name, value in limits.model_dump().items() if isinstance(value, int)},
-            without=list(without),
+            absent=absent,
+            group=str(group or ""),
         )
         with theirs:
             process = subprocess.Popen(
@@ -101,7 +112,7 @@ class Template:
                 start_new_session=True,
                 cwd="/",
             )
-        template = cls(process, ours, limits, watch)
+        template = cls(process, ours, limits, watch, group)
         assert process.stderr is not None
         try:
             started = await asyncio.wait_for(asyncio.shield(template._ready), START_TIMEOUT_S)
@@ -133,7 +144,7 @@ class Template:
         self._spawning[number] = worker, done
         with theirs:
             try:
-                socket.send_fds(self._control, [MESSAGE.pack(SPAWN, number, 0)], [theirs.fileno()])
+                socket.send_fds(self._control, [MESSAGE.pack(SPAWN, number, 0, 0)], [theirs.fileno()])
             except OSError:
                 self._lost()
         try:
@@ -150,7 +161,7 @@ class Template:
         """End a worker's process group. Its death is reported as any other."""
         if self.alive and self._workers.get(worker.pid) is worker:
             with contextlib.suppress(OSError):  # a template that is gone has taken its workers with it
-                self._control.send(MESSAGE.pack(KILL, 0, worker.pid))
+                self._control.send(MESSAGE.pack(KILL, 0, worker.pid, 0))
 
     async def close(self) -> None:
         """End the template and all its workers, and reap it."""
@@ -159,6 +170,8 @@ class Template:
         while self._process.poll() is None:
             if self._loop.time() > deadline:
                 self._process.kill()
+            await asyncio.sleep(POLL_S)
+        while self._group is not None and not control_group.remove(self._group) and self._loop.time() < deadline:
             await asyncio.sleep(POLL_S)
         self._finalizer.detach()
 
@@ -174,14 +187,14 @@ class Template:
             return
         self._received += data
         while len(self._received) >= MESSAGE.size:
-            kind, number, value = MESSAGE.unpack(self._received[: MESSAGE.size])
+            kind, number, pid, running = MESSAGE.unpack(self._received[: MESSAGE.size])
             del self._received[: MESSAGE.size]
             if kind == READY:
                 self._ready.set_result(True)
             elif kind == SPAWNED:
                 worker, done = self._spawning.pop(number)
-                worker.pid = value
-                self._workers[value] = worker
+                worker.pid = pid
+                self._workers[pid] = worker
                 if not done.done():
                     done.set_result(True)
                 else:
@@ -189,7 +202,7 @@ class Template:
             elif kind == REFUSED:
                 _resolve(self._spawning.pop(number)[1], False)
             elif kind == DIED:
-                self._workers.pop(value).died(number)
+                self._workers.pop(pid).died(number, running)
 
     def _lost(self) -> None:
         if not self.alive:
@@ -203,6 +216,17 @@ class Template:
         for worker in list(self._workers.values()):
             worker.lost_with_template()
         self._workers.clear()
+
+
+def _control_group(limits: Limits, without: Collection[LayerName]) -> tuple[Path | None, dict[str, str]]:
+    """(the folder of a new group if one can be made, layers that are left out and why)."""
+    absent = dict.fromkeys(map(str, without), SWITCHED_OFF)
+    if LayerName.CONTROL_GROUP in without:
+        return None, absent
+    try:
+        return control_group.make(limits.total_memory_mb), absent
+    except control_group.NoControlGroup as reason:
+        return None, absent | {LayerName.CONTROL_GROUP: str(reason)}
 
 
 def _resolve(future: asyncio.Future[bool], value: bool) -> None:

@@ -1,7 +1,8 @@
 """The host's handle on one worker process: requests in flight, deadlines, death.
 
-Requests are answered in order, so the first unanswered one is the one that runs: it alone is measured against
-its deadline, and it alone is guilty if the process dies.
+Requests are answered in order, and answers to calls of the same name travel together. So the first unanswered one is
+the one that runs, or was answered a moment ago and is of the same name and limit: its deadline is the deadline of the
+one that runs. If the process dies, the template knows which one that was: it alone is guilty.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from spadework.sandbox.deadlines import GRACE_S, Watch, waited_for_cpu_s
+from spadework.sandbox.deadlines import GIVE_WAY_S, GRACE_S, Watch, cpu_times_s, give_way, take_turns_again
 from spadework.sandbox.inside.deadline import PATIENCE
 from spadework.sandbox.inside.worker import EXIT_BROKEN, EXIT_MEMORY, NOUNS
 from spadework.sandbox.limits import Limits
@@ -21,6 +22,8 @@ from spadework.sandbox.outcomes import FaultKind
 from spadework.sandbox.wire import Answer, FrameReader, ProtocolBreach, answer_of, encode_request, max_answer_bytes
 
 SLOW_S = 0.04
+HARD_PATIENCE = 1.5 * PATIENCE
+"""The deadline inside, which a process of low priority meets late, comes before."""
 REPORT_TIMEOUT_S = 5.0
 RECEIVE_BYTES = 1 << 16
 
@@ -41,8 +44,8 @@ class Request:
     limit_s: float
     future: asyncio.Future[Answer | Lost]
     started_at: float = 0.0
-    waited_s: float | None = None
-    """What the process had waited for a CPU in its life, when this request was first seen to be slow."""
+    before_s: tuple[float, float] | None = None
+    """What the process had run and waited for a CPU in its life, when this request was first seen to be slow."""
 
 
 class WorkerProcess:
@@ -65,11 +68,16 @@ class WorkerProcess:
         self._pending: deque[Request] = deque()
         self._sequence = 0
         self._unsent = bytearray()
+        self._waiting = 0
+        """Requests that are held back in ``_unsent``."""
         self._flush_due = False
         self._verdict: tuple[FaultKind, str] | None = None
         self._blame_running = True
+        self._running = 0
         self._stopped = False
         self._giving_up: asyncio.TimerHandle | None = None
+        self._usual_priority: int | None = None
+        """While the process gives way to others."""
         self._ended: asyncio.Future[None] = self._loop.create_future()
         channel.setblocking(False)
         self._loop.add_reader(channel.fileno(), self._receive)
@@ -87,9 +95,8 @@ class WorkerProcess:
             self._watch.add(self)
         self._pending.append(request)
         self._unsent += encode_request(self._sequence, call, play, argument, limit_s)
-        if not self._flush_due:
-            self._flush_due = True
-            self._loop.call_soon(self._flush)
+        self._waiting += 1
+        self._flush_soon()
         return future
 
     def stop(self) -> None:
@@ -112,23 +119,30 @@ class WorkerProcess:
         wall_s = now - request.started_at
         if wall_s < SLOW_S or not self.alive:
             return
-        waited_s = waited_for_cpu_s(self.pid)
-        if request.waited_s is None:
-            request.waited_s = waited_s
-        had_s = wall_s - (waited_s - request.waited_s)
-        if had_s > request.limit_s + GRACE_S or wall_s > PATIENCE * request.limit_s + GRACE_S:
+        ran_s, waited_s = cpu_times_s(self.pid)
+        if request.before_s is None:
+            request.before_s = ran_s, waited_s
+        had_s = wall_s - (waited_s - request.before_s[1])
+        if had_s > request.limit_s + GRACE_S or wall_s > HARD_PATIENCE * request.limit_s + GRACE_S:
             self._convict(FaultKind.TIMEOUT, f"{noun(request.call)} took longer than {request.limit_s:g} s")
+        elif ran_s - request.before_s[0] > GIVE_WAY_S and self._usual_priority is None:
+            self._usual_priority = give_way(self.pid)
 
     def forgive(self, seconds: float) -> None:
         """This process was held up for so long: the running request is not to blame."""
         if self._pending:
             self._pending[0].started_at += seconds
 
-    def died(self, status: int) -> None:
-        """The template has reaped the process."""
+    def died(self, status: int, running: int) -> None:
+        """The template has reaped the process, which noted last that it ran the request ``running``.
+
+        A program can forge what was noted. It then blames another play of its own.
+        """
         while self._giving_up is None and self._receive():
             pass  # a play that was answered before is not guilty, however late its answer is read
-        call = noun(self._pending[0].call) if self._pending else "a call"
+        self._running = running
+        guilty = self._guilty()
+        call = "a call" if guilty is None else noun(guilty.call)
         self._end(*(self._verdict or _cause(status, call)), counted=not self._stopped)
 
     def lost_with_template(self) -> None:
@@ -137,10 +151,21 @@ class WorkerProcess:
     def end_without_process(self) -> None:
         self.lost_with_template()
 
+    def _flush_soon(self) -> None:
+        """When those that run in this turn of the loop have made their requests."""
+        if not self._flush_due:
+            self._flush_due = True
+            self._loop.call_soon(self._flush)
+
     def _flush(self) -> None:
+        """Requests wait for each other as long as the process has more to do than waits: many travel together."""
         self._flush_due = False
-        if not self.alive or not self._unsent:
+        if not self.alive or not self._unsent or len(self._pending) > 2 * self._waiting:
             return
+        self._send()
+
+    def _send(self) -> None:
+        self._waiting = 0
         try:
             sent = self._channel.send(self._unsent)
         except (BlockingIOError, InterruptedError):
@@ -153,7 +178,7 @@ class WorkerProcess:
 
     def _continue(self) -> None:
         self._loop.remove_writer(self._channel.fileno())
-        self._flush()
+        self._send()
 
     def _receive(self) -> bool:
         """Take what has arrived. False if nothing has, or nothing more will be taken."""
@@ -175,7 +200,11 @@ class WorkerProcess:
             self.breach(str(breach))
             return False
         if answered:
+            if self._usual_priority is not None:
+                take_turns_again(self.pid, self._usual_priority)
+                self._usual_priority = None
             if self._pending:
+                self._flush_soon()
                 self._pending[0].started_at = self._loop.time()
             else:
                 self._watch.discard(self)
@@ -200,6 +229,11 @@ class WorkerProcess:
         if self._giving_up is None:
             self._giving_up = self._loop.call_later(REPORT_TIMEOUT_S, self._give_up)
 
+    def _guilty(self) -> Request | None:
+        """The request that ran at last; the first unanswered one if no such request is unanswered."""
+        first = self._pending[0] if self._pending else None
+        return next((request for request in self._pending if request.sequence == self._running), first)
+
     def _silence(self) -> None:
         self._watch.discard(self)
         self._loop.remove_reader(self._channel.fileno())
@@ -220,9 +254,10 @@ class WorkerProcess:
         self._ended.set_result(None)
         if counted and self.on_death is not None:
             self.on_death(kind, reason)
-        for index, request in enumerate(self._pending):
+        guilty = self._guilty() if counted and self._blame_running else None
+        for request in self._pending:
             if not request.future.done():
-                request.future.set_result(Lost(counted and self._blame_running and index == 0, kind, reason))
+                request.future.set_result(Lost(request is guilty, kind, reason))
         self._pending.clear()
 
 
