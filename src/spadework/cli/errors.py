@@ -14,6 +14,7 @@ EXPECTED = frozenset(
         "spadework.analysis.style.PlotsUnavailable",
         "spadework.cli.errors.Refused",
         "spadework.curriculum.documents.CorpusError",
+        "spadework.engines.base.EngineFault",
         "spadework.engines.local.checkpoint.CheckpointUnusable",
         "spadework.engines.local.model.ModelUnusable",
         "spadework.engines.open.MissingExtra",

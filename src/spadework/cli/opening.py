@@ -9,7 +9,7 @@ from spadework.cli.errors import Refused
 
 if TYPE_CHECKING:
     from spadework.config import Config
-    from spadework.engines.local.engine import LocalEngine
+    from spadework.engines.base import Engine
     from spadework.roles.rendering import Rendering, Tokenizer
 
 SEED = "seed"
@@ -28,8 +28,8 @@ def model_folder(path: str) -> Path:
     return folder
 
 
-def open_model(config: Config) -> tuple[LocalEngine, Rendering]:
-    """Raises Refused, SeedModelMissing, MissingExtra, RenderingRefused and ModelUnusable."""
+def open_model(config: Config) -> tuple[Engine, Rendering]:
+    """Raises Refused, SeedModelMissing, MissingExtra, RenderingRefused, ModelUnusable and EngineFault."""
     from spadework.engines.open import open_engine
     from spadework.roles.rendering import open_rendering
 

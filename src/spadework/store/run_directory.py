@@ -31,7 +31,10 @@ from spadework.store.atomic import TEMPORARY_SUFFIX, write_atomically
 from spadework.store.errors import StoreError
 
 FORMAT_VERSION = 1
-MAY_CHANGE = ("iterations", "checkpoint.", "sandbox.address", "sandbox.actors")
+MAY_CHANGE = (
+    *("iterations", "checkpoint.", "sandbox.address", "sandbox.actors"),
+    *("engine.tinker.base_url", "engine.tinker.patience_s", "engine.tinker.answer_timeout_s"),
+)
 """Keys (or their prefixes) that say how long or where a run goes on, not what it is: they may differ later."""
 
 _CONFIG = "config.json"

@@ -14,9 +14,10 @@ from typing import TypeVar
 import torch
 
 from spadework.config import EngineConfig, LearningConfig, ModelConfig
-from spadework.engines.base import Datum, ForwardBackward, OptimStep
+from spadework.engines.base import Datum, ForwardBackward, OptimStep, StaleCohort
+from spadework.engines.data import check
 from spadework.engines.local import checkpoint, update
-from spadework.engines.local.cohort import LocalCohort, StaleCohort
+from spadework.engines.local.cohort import LocalCohort
 from spadework.engines.local.kvcache import MemberCache
 from spadework.engines.local.memory import keep_freed_memory
 from spadework.engines.local.model import Model, OpenedModel, open_model
@@ -107,12 +108,12 @@ class LocalEngine:
         model = self._reference if reference else self._model
         if model is None:
             raise ValueError("there are no reference weights: they are kept only if learning.kl_coefficient is above 0")
-        update.check(data, self._max_context_tokens, self.vocabulary)
+        check(data, self._max_context_tokens, self.vocabulary)
         return await self._run(lambda: update.score(model, data, self._config.train_tokens))
 
     async def forward_backward(self, data: Sequence[Datum], loss: PolicyLoss) -> ForwardBackward:
         """See `engines.base.Engine`. Raises ValueError for malformed data; then nothing was accumulated."""
-        update.check(data, self._max_context_tokens, self.vocabulary)
+        check(data, self._max_context_tokens, self.vocabulary)
 
         def work() -> ForwardBackward:
             self._optimiser.drop_grads()

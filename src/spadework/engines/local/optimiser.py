@@ -22,7 +22,7 @@ class Step:
 class Optimiser:
     """Accumulates gradients and applies them.
 
-    Matrices decay; vectors (norms, biases) do not.
+    Matrices decay; vectors (norms, biases) do not. Without ``max_grad_norm`` nothing is clipped.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class Optimiser:
         *,
         betas: tuple[float, float],
         weight_decay: float,
-        max_grad_norm: float,
+        max_grad_norm: float | None,
     ) -> None:
         self._parameters = dict(parameters)
         self._max_grad_norm = max_grad_norm
@@ -74,7 +74,8 @@ class Optimiser:
         norm = _norm(gradient)
         if not norm < float("inf"):
             return Step(norm, applied=False)
-        scale = min(1.0, self._max_grad_norm / norm) if norm > 0 else 1.0
+        limit = self._max_grad_norm
+        scale = min(1.0, limit / norm) if limit is not None and norm > 0 else 1.0
         for parameter, value in zip(self._parameters.values(), gradient, strict=True):
             parameter.grad = value.mul_(scale)
         for group in self._adam.param_groups:
