@@ -39,6 +39,12 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
 
+def _changed(section: Section) -> list[str]:
+    """Settings that are not at their default."""
+    fields = type(section).model_fields
+    return [name for name in fields if getattr(section, name) != fields[name].default]
+
+
 class ModelConfig(Section):
     path: str = "seed"
     """A model directory that `from_pretrained` loads, a .gguf file, the id of a model on the Hugging Face hub
@@ -70,21 +76,62 @@ class ModelConfig(Section):
         return self
 
 
+class TinkerConfig(Section):
+    """A service that speaks the Tinker API. Its key is in the environment variable TINKER_API_KEY and nowhere else."""
+
+    backend: Literal["hosted", "skyrl-jax", "skyrl-fsdp", "skyrl-megatron"] = "hosted"
+    """What answers: the hosted service, or SkyRL's own server with one of its backends; they differ in what they do."""
+    base_url: str | None = None
+    """Address of the server, such as `http://127.0.0.1:8000`; `none` is the hosted service's."""
+    model: str = ""
+    """The base model as the service calls it. `model.path` holds its tokenizer and `config.json`."""
+    lora_rank: Annotated[int, Field(ge=0)] = 32
+    """Rank of the trained adapter; 0 trains all weights, where the backend can."""
+    patience_s: Annotated[float, Field(gt=0)] = 60.0
+    """A server that cannot be reached for so long is given up; the run can be continued."""
+    answer_timeout_s: Annotated[float, Field(gt=0)] = 3600.0
+    """Longest wait for one answer of a server that can be reached."""
+
+    @model_validator(mode="after")
+    def _has_no_key(self) -> TinkerConfig:
+        if self.base_url is not None and (
+            "@" in self.base_url or not self.base_url.startswith(("http://", "https://"))
+        ):
+            raise ValueError(
+                "engine.tinker.base_url must start with http:// or https:// and hold no password; "
+                "the key belongs into the environment variable TINKER_API_KEY"
+            )
+        return self
+
+
 class EngineConfig(Section):
-    kind: Literal["local"] = "local"
+    kind: Literal["local", "tinker"] = "local"
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    """`auto` takes a GPU if there is one."""
+    """Of the local engine; `auto` takes a GPU if there is one."""
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """Of weights and activations; `auto` is bfloat16 on CUDA and float32 elsewhere. The optimiser's copy of what is
     trained, and its moments, are always float32."""
     sample_batch: Positive = 512
-    """Rows decoded at once; more rows wait, in a fixed order."""
+    """Rows decoded at once by the local engine; more rows wait, in a fixed order."""
     train_tokens: Positive = 16_384
-    """Token budget of one micro-batch of the update."""
+    """Token budget of one micro-batch of the local engine's update."""
     gradient_checkpointing: bool = False
     """Compute activations twice instead of keeping them: less memory, about a third more time of the update."""
     threads: Annotated[int, Field(ge=0)] = 0
-    """CPU threads; 0 takes every core that the process may use."""
+    """CPU threads of the local engine; 0 takes every core that the process may use."""
+    tinker: TinkerConfig = TinkerConfig()
+
+    @model_validator(mode="after")
+    def _of_its_kind(self) -> EngineConfig:
+        if self.kind == "local":
+            others = [f"tinker.{name}" for name in _changed(self.tinker)]
+        else:
+            others = [name for name in _changed(self) if name not in ("kind", "tinker")]
+        if others:
+            raise ValueError(
+                f'engine.{others[0]} has no effect with engine.kind "{self.kind}"; leave it out or change engine.kind'
+            )
+        return self
 
 
 class CorpusConfig(Section):
@@ -241,7 +288,7 @@ class LearningConfig(Section):
     learning_rate: Annotated[float, Field(gt=0)] = 1e-6
     weight_decay: Annotated[float, Field(ge=0)] = 0.1
     betas: tuple[Share, Share] = (0.9, 0.98)
-    max_grad_norm: Annotated[float, Field(gt=0)] = 1.0
+    max_grad_norm: Annotated[float | None, Field(gt=0)] = 1.0
     minibatches: Annotated[int, Field(ge=2)] = 2
     """Optimiser steps per iteration; with one the clip could never act."""
     agent_weight: Annotated[float, Field(ge=0)] = 1.0

@@ -14,6 +14,7 @@ EXPECTED = frozenset(
         "spadework.analysis.style.PlotsUnavailable",
         "spadework.cli.errors.Refused",
         "spadework.curriculum.documents.CorpusError",
+        "spadework.engines.base.EngineFault",
         "spadework.engines.chat.BudgetSpent",
         "spadework.engines.chat.EndpointError",
         "spadework.engines.local.adapter.AdapterUnusable",

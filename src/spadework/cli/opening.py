@@ -9,7 +9,7 @@ from spadework.cli.errors import Refused
 
 if TYPE_CHECKING:
     from spadework.config import Config
-    from spadework.engines.local.engine import LocalEngine
+    from spadework.engines.base import Engine
     from spadework.roles.rendering import Rendering, Tokenizer
 
 SEED = "seed"
@@ -66,8 +66,8 @@ def _is_on_hub(path: str) -> bool:
     return path != SEED and not Path(path).expanduser().exists() and hub.ID.fullmatch(path) is not None
 
 
-def open_model(config: Config) -> tuple[LocalEngine, Rendering]:
-    """Raises what `model_folder` and `LocalEngine.open` raise, and RenderingRefused."""
+def open_model(config: Config) -> tuple[Engine, Rendering]:
+    """Raises what `model_folder` and `open_engine` raise, and RenderingRefused."""
     from spadework.engines.open import open_engine
     from spadework.roles.rendering import open_rendering
 

@@ -61,6 +61,7 @@ def _train(config: Config, path: Path) -> None:
     from spadework.cli.output import console, plain
     from spadework.cli.watching import Watching
     from spadework.curriculum.corpus import open_corpus
+    from spadework.engines.open import notes_of
     from spadework.evaluation.heldout import HeldOut
     from spadework.sandbox.probe import isolation_of
     from spadework.selfplay import Interrupted, train
@@ -77,6 +78,8 @@ def _train(config: Config, path: Path) -> None:
             directory = stack.enter_context(RunDirectory.create_or_open(path, config))
         directory.record_start(isolation)
         out.print(plain(f"run: {path}"))
+        for note in notes_of(config):
+            out.print(plain(note), soft_wrap=True)
         heldout = HeldOut.open(config, engine, rendering, path)
         observer = stack.enter_context(Watching(out))
         try:

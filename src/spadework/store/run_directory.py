@@ -36,6 +36,7 @@ MAY_CHANGE = (
     *("iterations", "checkpoint.", "sandbox.address", "sandbox.actors"),
     *("endpoint.base_url", "endpoint.key_variable", "endpoint.concurrency", "endpoint.requests_per_minute"),
     *("endpoint.retries", "endpoint.timeout_s", "endpoint.price_", "endpoint.budget"),
+    *("engine.tinker.base_url", "engine.tinker.patience_s", "engine.tinker.answer_timeout_s"),
 )
 """Keys (or their prefixes) that say how long or where a run goes on, not what it is: they may differ later."""
 

@@ -16,9 +16,10 @@ from typing import TypeVar
 import torch
 
 from spadework.config import EngineConfig, LearningConfig, ModelConfig
-from spadework.engines.base import Datum, ForwardBackward, OptimStep
+from spadework.engines.base import Datum, ForwardBackward, OptimStep, StaleCohort
+from spadework.engines.data import check
 from spadework.engines.local import adapter, checkpoint, memory, update
-from spadework.engines.local.cohort import LocalCohort, StaleCohort
+from spadework.engines.local.cohort import LocalCohort
 from spadework.engines.local.kvcache import MemberCache
 from spadework.engines.local.model import Model, OpenedModel, open_model
 from spadework.engines.local.optimiser import Optimiser
@@ -137,7 +138,7 @@ class LocalEngine:
         """See `engines.base.Engine`. Raises ValueError for malformed data or without reference weights."""
         if reference and self._base is None and self._reference is None:
             raise ValueError("there are no reference weights: they are kept only if learning.kl_coefficient is above 0")
-        update.check(data, self.max_context_tokens, self.vocabulary)
+        check(data, self.max_context_tokens, self.vocabulary)
 
         def work() -> tuple[tuple[float, ...], ...]:
             with self._explained_update():
@@ -152,7 +153,7 @@ class LocalEngine:
 
     async def forward_backward(self, data: Sequence[Datum], loss: PolicyLoss) -> ForwardBackward:
         """See `engines.base.Engine`. Raises ValueError for malformed data; then nothing was accumulated."""
-        update.check(data, self.max_context_tokens, self.vocabulary)
+        check(data, self.max_context_tokens, self.vocabulary)
 
         def work() -> ForwardBackward:
             self._optimiser.drop_grads()

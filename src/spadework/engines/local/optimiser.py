@@ -22,8 +22,9 @@ class Step:
 class Optimiser:
     """Accumulates gradients and applies them.
 
-    Matrices decay; vectors (norms, biases) do not. Gradients, moments and the weights that are stepped are float32: a
-    parameter of another type has a master weight here, which it is rounded from after every step.
+    Matrices decay; vectors (norms, biases) do not. Without ``max_grad_norm`` nothing is clipped. Gradients, moments and
+    the weights that are stepped are float32: a parameter of another type has a master weight here, which it is rounded
+    from after every step.
     """
 
     def __init__(
@@ -32,7 +33,7 @@ class Optimiser:
         *,
         betas: tuple[float, float],
         weight_decay: float,
-        max_grad_norm: float,
+        max_grad_norm: float | None,
     ) -> None:
         self._parameters = dict(parameters)
         self._masters = {name: _master(parameter) for name, parameter in self._parameters.items()}
@@ -86,7 +87,8 @@ class Optimiser:
         norm = _norm(gradient)
         if not norm < float("inf"):
             return Step(norm, applied=False)
-        scale = min(1.0, self._max_grad_norm / norm) if norm > 0 else 1.0
+        limit = self._max_grad_norm
+        scale = min(1.0, limit / norm) if limit is not None and norm > 0 else 1.0
         for master, value in zip(self._masters.values(), gradient, strict=True):
             master.grad = value.mul_(scale)
         for group in self._adam.param_groups:
