@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -100,4 +101,5 @@ def open_tokenizer(folder: Path) -> Tokenizer:
         raise Refused(
             f"the tokenizer in {folder} cannot be loaded ({first}); save it again with tokenizer.save_pretrained()"
         ) from error
+    tokenizer.model_max_length = sys.maxsize  # how long a text may be is checked here; it would only be warned of
     return cast("Tokenizer", tokenizer)
