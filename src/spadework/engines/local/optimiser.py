@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -42,7 +43,7 @@ class Optimiser:
         self._widened: dict[str, Tensor] = {}
         for name, parameter in self._parameters.items():
             if parameter.dtype is not torch.float32:
-                parameter.register_post_accumulate_grad_hook(lambda _, name=name: self._widen(name))
+                parameter.register_post_accumulate_grad_hook(partial(self._widen, name))  # type: ignore[no-untyped-call]
         matrices = [value for value in self._masters.values() if value.ndim >= 2]
         vectors = [value for value in self._masters.values() if value.ndim < 2]
         groups = [{"params": matrices, "weight_decay": weight_decay}, {"params": vectors, "weight_decay": 0.0}]
@@ -129,9 +130,8 @@ class Optimiser:
                 moments = {key: state[f"{key}.{name}"].to(master.device, copy=True) for key in MOMENTS}
                 self._adam.state[master] = {"step": state[f"step.{name}"].clone(), **moments}
 
-    def _widen(self, name: str) -> None:
+    def _widen(self, name: str, parameter: Tensor) -> None:
         """Move what one backward pass left on a parameter into its float32 sum over passes."""
-        parameter = self._parameters[name]
         assert parameter.grad is not None
         gradient, parameter.grad = parameter.grad.float(), None
         known = self._widened.get(name)
