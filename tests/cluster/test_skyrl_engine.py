@@ -218,6 +218,20 @@ def test_a_run_continues_from_its_state_also_after_the_server_was_killed(server:
     assert worst(found, expected) < 1e-6
 
 
+def test_the_server_forgets_states_that_no_checkpoint_needs(server: Server, tmp_path: Path) -> None:
+    async def run() -> None:
+        engine = open_tinker(server, checkpoint={"keep": 1})
+        for number in range(3):
+            await engine.save(tmp_path / str(number))
+        await engine.load(tmp_path / "1")
+        with pytest.raises(EngineFault, match=r"the state tinker://.* and refused"):
+            await engine.load(tmp_path / "0")
+        # A load that was refused leaves the engine as it was.
+        await engine.newest_sampler()
+
+    asyncio.run(run())
+
+
 def test_a_model_that_the_server_does_not_serve_is_named(server: Server) -> None:
     settings = tinker_config(server.url, server.model).engine.tinker.model_dump()
     engine = {"kind": "tinker", "tinker": {**settings, "model": "Qwen/Qwen3-8B"}}
