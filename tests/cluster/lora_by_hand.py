@@ -25,6 +25,9 @@ class Adapter(torch.nn.Module):
         super().__init__()
         self.a, self.b, self.scale = torch.nn.Parameter(a.clone()), torch.nn.Parameter(b.clone()), scale
 
+    def pair(self) -> tuple[Tensor, Tensor]:
+        return self.a.detach(), self.b.detach()
+
     def forward(self, weight: Tensor) -> Tensor:
         return weight + self.scale * self.b @ self.a
 

@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 ENVIRONMENT = ROOT / ".venv-skyrl"
 PYTHON = Path(os.environ.get("SKYRL_PYTHON", ENVIRONMENT / "bin" / "python"))
 RANK, ALPHA = 8, 32
-SLOTS = 10
+SLOTS = 14
 START_TIMEOUT_S = 180
 CONTEXT = 640
 

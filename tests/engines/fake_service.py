@@ -11,7 +11,7 @@ import itertools
 import json
 import struct
 import tarfile
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -54,6 +54,7 @@ class FakeService:
     trainers: list[FakeTrainer] = field(default_factory=list)
     fails: set[str] = field(default_factory=set)
     seeds: list[int] = field(default_factory=list)
+    archive: bytes = field(default_factory=lambda: adapter_archive())
     most_at_once: int = 0
     now: int = 0
 
@@ -94,7 +95,7 @@ class FakeService:
 
     async def download(self, path: str, archive: Path) -> None:
         self.called("download")
-        archive.write_bytes(adapter_archive())
+        archive.write_bytes(self.archive)
 
     async def delete(self, path: str) -> None:
         self.called("delete")
@@ -234,13 +235,17 @@ def adapter_archive() -> bytes:
     name = "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight"
     header = json.dumps({name: {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, len(values)]}}).encode()
     files = {
-        "adapter_model.safetensors": struct.pack("<Q", len(header)) + header + values,
-        "adapter_config.json": json.dumps({"r": 2, "lora_alpha": 32, "target_modules": None}).encode(),
+        "anything/adapter_model.safetensors": struct.pack("<Q", len(header)) + header + values,
+        "anything/adapter_config.json": json.dumps({"r": 2, "lora_alpha": 32, "target_modules": None}).encode(),
     }
+    return packed(files)
+
+
+def packed(files: Mapping[str, bytes]) -> bytes:
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w:gz") as tar:
-        for file, content in files.items():
-            entry = tarfile.TarInfo(f"anything/{file}")
+        for name, content in files.items():
+            entry = tarfile.TarInfo(name)
             entry.size = len(content)
             tar.addfile(entry, io.BytesIO(content))
     return out.getvalue()

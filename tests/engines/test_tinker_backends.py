@@ -56,7 +56,11 @@ def test_full_training_is_for_the_backends_that_can() -> None:
 def test_who_starts_a_run_is_told_which_settings_the_server_must_be_given() -> None:
     (note,) = notes_of(table_config("skyrl-megatron", learning={"weight_decay": 0.05}))
     assert "learning.weight_decay (0.05)" in note and "learning.betas (0.9, 0.98)" in note
-    assert notes_of(table_config("skyrl-jax")) == notes_of(table_config("hosted")) == notes_of(Config()) == ()
+    (note,) = notes_of(table_config("skyrl-jax"))
+    assert "learning.weight_decay (0.01) to every adapter of the server" in note
+    without = {"weight_decay": 0.0}
+    assert notes_of(table_config("skyrl-jax", learning=without)) == notes_of(table_config("hosted")) == ()
+    assert notes_of(Config()) == ()
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from fake_service import CONTEXT, STOP, VOCABULARY, Edges, FakeService, log_softmax, save_facts, table_config
+from fake_service import (
+    CONTEXT,
+    STOP,
+    VOCABULARY,
+    Edges,
+    FakeService,
+    log_softmax,
+    packed,
+    save_facts,
+    table_config,
+)
 
 from spadework.engines.base import (
     ContextTooLong,
@@ -256,7 +266,7 @@ def test_requests_that_no_service_checks_are_refused_here(
         (replace(DATUM, advantages_T=(0.0, float("nan"), 1.0)), "not finite"),
         (replace(DATUM, logprobs_T=(0.0, float("-inf"), 1.0)), "not finite"),
         (replace(DATUM, token_ids_T=(2, 3, VOCABULARY)), "token ids"),
-        (replace(DATUM, token_ids_T=(2,) * 41, weights_T=(0.0,) * 40 + (1.0,)), "differ in length"),
+        (Datum((2,) * 41, (0.0,) * 40 + (1.0,), (0.0,) * 41, (0.0,) * 41), "a sequence has 2 to 40"),
     ],
 )
 def test_data_that_no_service_checks_are_refused_before_anything_is_sent(model: Path, datum: Datum, words: str) -> None:
@@ -444,6 +454,35 @@ def test_an_exported_adapter_names_its_base_model_and_modules_and_has_the_tokeni
         "adapter_model.safetensors",
         "tokenizer.json",
     ]
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({"config.json": b"{}", "model.safetensors": b"x"}, None),
+        ({"optimizer.pt": b"x"}, "neither an adapter nor a model .*optimizer.pt"),
+        ({}, "it holds nothing"),
+    ],
+)
+def test_whole_models_are_exported_too_and_anything_else_is_refused(
+    model: Path, tmp_path: Path, files: dict[str, bytes], words: str | None
+) -> None:
+    service = FakeService(archive=packed(files))
+    export = open_fake(model, service).export(tmp_path / "out")
+    if words is None:
+        asyncio.run(export)
+        assert (tmp_path / "out" / "model.safetensors").read_bytes() == b"x"
+    else:
+        with pytest.raises(EngineFault, match=words):
+            asyncio.run(export)
+    assert not (tmp_path / "out" / "weights.tar").exists()
+
+
+def test_an_archive_cannot_write_outside_of_the_directory(model: Path, tmp_path: Path) -> None:
+    service = FakeService(archive=packed({"../../config.json": b"{}", "/tmp/evil": b"x"}))
+    asyncio.run(open_fake(model, service).export(tmp_path / "a" / "out"))
+    assert sorted(path.name for path in (tmp_path / "a" / "out").iterdir()) == ["config.json", "evil", "tokenizer.json"]
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["out"]
 
 
 def test_an_unknown_model_and_an_unfit_directory_are_told_before_anything_is_created(

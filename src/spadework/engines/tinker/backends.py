@@ -19,6 +19,7 @@ class Backend:
     optimiser settings do. ``trains_everything`` tells whether rank 0 (no adapter) works. ``keeps_base`` tells whether
     the base model stays available for sampling while an adapter is trained. ``takes_mask`` tells whether the clipped
     loss takes a mask of trained tokens; without one, zero advantages alone keep the others out of a sum.
+    ``decays_all`` tells whether one adapter's weight decay acts on every adapter of the server.
     """
 
     reduction: Literal["sum", "mean of means"]
@@ -27,12 +28,13 @@ class Backend:
     trains_everything: bool
     keeps_base: bool
     takes_mask: bool
+    decays_all: bool = False
 
 
 BACKENDS = {
     "hosted": Backend("sum", "request", "request", trains_everything=False, keeps_base=True, takes_mask=False),
     "skyrl-jax": Backend(
-        "mean of means", "never", "request", trains_everything=False, keeps_base=True, takes_mask=True
+        "mean of means", "never", "request", trains_everything=False, keeps_base=True, takes_mask=True, decays_all=True
     ),
     "skyrl-fsdp": Backend("sum", "server", "server", trains_everything=True, keeps_base=False, takes_mask=True),
     "skyrl-megatron": Backend("sum", "server", "server", trains_everything=True, keeps_base=False, takes_mask=True),
@@ -93,5 +95,10 @@ def notes(config: Config) -> tuple[str, ...]:
             f"the server's own weight decay, betas and gradient norm limit apply, not learning.weight_decay "
             f"({learning.weight_decay:g}), learning.betas ({betas}) and learning.max_grad_norm "
             f"({learning.max_grad_norm:g}): start it with these (docs/cluster.md)"
+        )
+    if backend.decays_all and learning.weight_decay > 0:
+        found.append(
+            f"the backend {config.engine.tinker.backend} applies learning.weight_decay ({learning.weight_decay:g}) to "
+            "every adapter of the server: let no other run use it, or set learning.weight_decay=0"
         )
     return tuple(found)

@@ -28,7 +28,7 @@ from spadework.engines.base import (
 )
 from spadework.engines.data import check
 from spadework.engines.tinker import backends, checkpoint
-from spadework.engines.tinker.export import write_adapter
+from spadework.engines.tinker.export import write_weights
 from spadework.engines.tinker.reduction import check_services, clip_of, examples_of, measured, rows_of
 from spadework.engines.tinker.service import Adam, Example, Logprobs, Reply, Sampler, Service, Trainer
 from spadework.learning.loss import PolicyLoss
@@ -170,14 +170,14 @@ class TinkerEngine:
         self._weights_epoch += 1
 
     async def export(self, directory: Path) -> None:
-        """Write the adapter as `peft` and `from_pretrained` read it, and the tokenizer. Raises EngineFault."""
+        """Write what the service hands out, an adapter or a model, and the tokenizer. Raises EngineFault."""
         trainer = await self._trained()
         directory.mkdir(parents=True, exist_ok=True)
         archive = directory / "weights.tar"
         path = await trainer.save_weights(_new_name(f"export-{self._policy_version}"))
         try:
             await self._service.download(path, archive)
-            write_adapter(archive, directory, self._config.engine.tinker.model, self._model.directory)
+            write_weights(archive, directory, self._config.engine.tinker.model, self._model.directory)
         finally:
             archive.unlink(missing_ok=True)
 

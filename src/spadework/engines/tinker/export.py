@@ -1,4 +1,4 @@
-"""An adapter as a service hands it out, made into one that `peft` and `transformers` load."""
+"""Weights as a service hands them out, made into a directory that `from_pretrained` loads: an adapter or a model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from spadework.engines.base import EngineFault
 
-WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
+ADAPTER, ADAPTER_CONFIG, MODEL_CONFIG = "adapter_model.safetensors", "adapter_config.json", "config.json"
 TOKENIZER = (
     "tokenizer.json",
     "tokenizer_config.json",
@@ -23,41 +23,52 @@ TOKENIZER = (
 )
 
 
-def write_adapter(archive: Path, directory: Path, base_model: str, model_dir: Path) -> None:
-    """Unpack weights and configuration of ``archive`` (a tar) and copy the tokenizer of ``model_dir`` beside them.
+def write_weights(archive: Path, directory: Path, base_model: str, model_dir: Path) -> None:
+    """Unpack ``archive`` (a tar) into ``directory`` and copy the tokenizer of ``model_dir`` beside it.
 
-    The configuration is given what services leave out: the base model's name and which modules the adapter changes.
-    Raises EngineFault for an archive that holds no adapter.
+    An adapter's configuration is given what services leave out: the base model's name and which modules it changes.
+    Raises EngineFault for an archive that holds neither an adapter nor a model.
     """
     try:
-        with tarfile.open(archive) as tar:
-            for name in (WEIGHTS, CONFIG):
-                _unpack(tar, name, directory / name)
-        config = json.loads((directory / CONFIG).read_text(encoding="utf-8"))
-        modules = sorted({name.split(".lora_")[0].rpartition(".")[2] for name in _tensor_names(directory / WEIGHTS)})
-    except (tarfile.TarError, ValueError, KeyError, struct.error) as error:
+        names = _unpack(archive, directory)
+        if {ADAPTER, ADAPTER_CONFIG} <= names:
+            _complete_adapter(directory, base_model)
+        elif MODEL_CONFIG not in names:
+            raise ValueError(f"it holds {', '.join(sorted(names)) or 'nothing'}")
+    except (tarfile.TarError, EOFError, ValueError, KeyError, struct.error) as error:
         raise EngineFault(
-            f"what the service gave as weights is no adapter that can be exported ({error}); "
+            f"what the service gave as weights is neither an adapter nor a model ({error}); "
             "fetch them with the service's own tools"
         ) from error
-    config["base_model_name_or_path"] = config.get("base_model_name_or_path") or base_model
-    config["target_modules"] = config.get("target_modules") or modules
-    config["task_type"] = config.get("task_type") or "CAUSAL_LM"
-    (directory / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     for name in TOKENIZER:
         if (model_dir / name).is_file():
             shutil.copyfile(model_dir / name, directory / name)
 
 
-def _unpack(tar: tarfile.TarFile, name: str, target: Path) -> None:
-    # By its last name only: where an archive would put its files is not its business.
-    members = [member for member in tar.getmembers() if member.isfile() and Path(member.name).name == name]
-    if len(members) != 1:
-        raise KeyError(f"it holds {len(members)} files called {name}")
-    source = tar.extractfile(members[0])
-    assert source is not None
-    with source, target.open("wb") as file:
-        shutil.copyfileobj(source, file)
+def _unpack(archive: Path, directory: Path) -> set[str]:
+    """Write every file by its last name: where an archive would put its files is not its business."""
+    names: set[str] = set()
+    with tarfile.open(archive) as tar:
+        for member in tar:
+            source = tar.extractfile(member) if member.isfile() else None
+            if source is None:
+                continue
+            name = Path(member.name).name
+            if name in names or name == archive.name:
+                raise ValueError(f"it holds two files called {name}")
+            with source, (directory / name).open("wb") as file:
+                shutil.copyfileobj(source, file)
+            names.add(name)
+    return names
+
+
+def _complete_adapter(directory: Path, base_model: str) -> None:
+    config = json.loads((directory / ADAPTER_CONFIG).read_text(encoding="utf-8"))
+    modules = {name.split(".lora_")[0].rpartition(".")[2] for name in _tensor_names(directory / ADAPTER)}
+    config["base_model_name_or_path"] = config.get("base_model_name_or_path") or base_model
+    config["target_modules"] = config.get("target_modules") or sorted(modules)
+    config["task_type"] = config.get("task_type") or "CAUSAL_LM"
+    (directory / ADAPTER_CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 
 def _tensor_names(path: Path) -> list[str]:
