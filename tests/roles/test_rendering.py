@@ -35,7 +35,7 @@ def cut(rendering: Rendering, ids: list[int]) -> tuple[int, ...]:
 
 def spoken(rendering: Rendering, text: str) -> tuple[tuple[int, ...], Message]:
     """A reply of ``text`` as ids and as the message that the template would be given."""
-    sampled = f"hm\n</think>\n{text}" if rendering.opens_thinking else text
+    sampled = f"hm\n</think>\n{text}".rstrip() if rendering.opens_thinking else text
     message = Message("assistant", f"<think>\n{sampled}" if rendering.opens_thinking else sampled)
     return (*rendering.encode(sampled), rendering.stop_ids[0]), message
 
