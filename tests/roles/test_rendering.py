@@ -189,7 +189,7 @@ def test_replies_in_channels_are_refused_by_name() -> None:
 
 
 def test_a_template_that_always_opens_the_thinking_is_refused_without_thinking() -> None:
-    with pytest.raises(RenderingRefused, match="cannot switch off"):
+    with pytest.raises(RenderingRefused, match="opens the thinking of every reply"):
         open_rendering(THINKING_ALWAYS.tokenizer(), "local", thinking=False)
 
 

@@ -71,6 +71,8 @@ class Tokenizer(Protocol):
     all_special_tokens: list[str]
     added_tokens_decoder: Mapping[int, Any]
 
+    def __len__(self) -> int: ...
+
     def encode(self, text: str, *, add_special_tokens: bool) -> list[int]: ...
 
     def decode(self, token_ids: Sequence[int], *, skip_special_tokens: bool) -> str: ...
@@ -269,8 +271,8 @@ def open_rendering(tokenizer: Tokenizer, model: str | Path, thinking: bool) -> R
         )
     if not thinking and _opens_thinking(tokenizer):
         raise RenderingRefused(
-            f"the chat template of {model} opens the thinking of every reply, which agent.thinking = false cannot switch "
-            "off; set it to true, or use a template that leaves thinking out"
+            f"the chat template of {model} opens the thinking of every reply, which agent.thinking = false cannot "
+            "switch off; set it to true, or use a template that leaves thinking out"
         )
     for config in _hand_written(str(model), thinking):
         renderer = _matching(tokenizer, config, thinking)
