@@ -35,7 +35,7 @@ def cut(rendering: Rendering, ids: list[int]) -> tuple[int, ...]:
 
 def spoken(rendering: Rendering, text: str) -> tuple[tuple[int, ...], Message]:
     """A reply of ``text`` as ids and as the message that the template would be given."""
-    sampled = f"hm\n</think>\n{text}" if rendering.opens_thinking else text
+    sampled = f"hm\n</think>\n{text}".rstrip() if rendering.opens_thinking else text
     message = Message("assistant", f"<think>\n{sampled}" if rendering.opens_thinking else sampled)
     return (*rendering.encode(sampled), rendering.stop_ids[0]), message
 
@@ -189,7 +189,7 @@ def test_replies_in_channels_are_refused_by_name() -> None:
 
 
 def test_a_template_that_always_opens_the_thinking_is_refused_without_thinking() -> None:
-    with pytest.raises(RenderingRefused, match="cannot switch off"):
+    with pytest.raises(RenderingRefused, match="opens the thinking of every reply"):
         open_rendering(THINKING_ALWAYS.tokenizer(), "local", thinking=False)
 
 

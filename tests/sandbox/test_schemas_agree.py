@@ -75,8 +75,9 @@ def likely(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
     near += [st.lists(likely(schema["items"]), max_size=3)] if "items" in schema else []
     if properties := schema.get("properties"):
         parts = {name: likely(part) for name, part in properties.items()}
-        required = {name: part for name, part in parts.items() if name in schema.get("required", ())}
-        near.append(st.fixed_dictionaries(required, optional=parts))
+        required = {name: parts[name] for name in schema.get("required", ())}
+        others = {name: part for name, part in parts.items() if name not in required}
+        near.append(st.fixed_dictionaries(required, optional=others))
     return st.one_of(near)
 
 

@@ -52,7 +52,7 @@ def shape_of(config: PretrainedConfig, folder: Path) -> ModelShape:
 
     try:
         with torch.device("meta"):
-            network = AutoModelForCausalLM.from_config(config)
+            network = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
     except (ValueError, KeyError, TypeError, ImportError, RuntimeError) as error:
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise Refused(f"the model {folder} is no causal language model that transformers knows: {first}") from error

@@ -71,6 +71,8 @@ class Tokenizer(Protocol):
     all_special_tokens: list[str]
     added_tokens_decoder: Mapping[int, Any]
 
+    def __len__(self) -> int: ...
+
     def encode(self, text: str, *, add_special_tokens: bool) -> list[int]: ...
 
     def decode(self, token_ids: Sequence[int], *, skip_special_tokens: bool) -> str: ...
@@ -267,25 +269,32 @@ def open_rendering(tokenizer: Tokenizer, model: str | Path, thinking: bool) -> R
         raise RenderingRefused(
             f"{model} has no chat template: add `chat_template` to its tokenizer, or use an instruction-tuned model"
         )
+    if not thinking and _opens_thinking(tokenizer):
+        raise RenderingRefused(
+            f"the chat template of {model} opens the thinking of every reply, which agent.thinking = false cannot "
+            "switch off; set it to true, or use a template that leaves thinking out"
+        )
     for config in _hand_written(str(model), thinking):
         renderer = _matching(tokenizer, config, thinking)
         if renderer is not None:
             rendering = Rendering(tokenizer, renderer, f"{model} ({config.name} renderer)")
-            return _proven(rendering, thinking, _THINKING_REPLIES if rendering.opens_thinking else _REPLIES)
+            rendering.prove_append_only(_THINKING_REPLIES if rendering.opens_thinking else _REPLIES)
+            return rendering
     renderers = _package()
     config = renderers.DefaultRendererConfig(enable_thinking=thinking, **_SWITCHES)
     rendering = Rendering(tokenizer, renderers.create_renderer(tokenizer, config), str(model))
-    return _proven(rendering, thinking, _THINKING_REPLIES if thinking else _REPLIES)
-
-
-def _proven(rendering: Rendering, thinking: bool, replies: Sequence[str]) -> Rendering:
-    if rendering.opens_thinking and not thinking:
-        raise RenderingRefused(
-            f"the chat template of {rendering.name} opens the thinking of every reply, which agent.thinking = false "
-            "cannot switch off; set it to true, or use a template that leaves thinking out"
-        )
-    rendering.prove_append_only(replies)
+    rendering.prove_append_only(_THINKING_REPLIES if thinking else _REPLIES)
     return rendering
+
+
+def _opens_thinking(tokenizer: Tokenizer) -> bool:
+    """Whether replies start inside the thinking although it is off."""
+    options = {"add_generation_prompt": True, "tokenize": False, "enable_thinking": False, **_SWITCHES}
+    try:
+        text: str = tokenizer.apply_chat_template(_as_dicts(_OPENING), **options)
+    except TemplateError:
+        return False  # opening the rendering says so
+    return text.rstrip().endswith(_OPEN_THINKING)
 
 
 def _hand_written(model: str, thinking: bool) -> Iterator[RendererConfig]:
