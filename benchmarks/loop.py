@@ -15,6 +15,7 @@ import shutil
 import sqlite3
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -52,9 +53,10 @@ def main() -> None:
     timed.add_argument("--reply-tokens", type=int, default=200)
     timed.add_argument("--valid", type=float, default=0.85)
     timed.add_argument("--latency", type=float, default=0.05)
-    timed.add_argument("--row-speed", type=float, default=100.0)
+    timed.add_argument("--row-speed", type=float, default=200.0)
     timed.add_argument("--total-speed", type=float, default=50_000.0)
     timed.add_argument("--train-speed", type=float, default=100_000.0)
+    timed.add_argument("--faster", type=float, default=1.0, help="times all of these speeds; inf for no time at all")
     timed.add_argument("--profile", action="store_true")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
@@ -68,8 +70,13 @@ def time_loop(place: Path, arguments: argparse.Namespace) -> None:
         "round_iterations": arguments.round_iterations,
     }
     config = paper_config(save_corpus(place / "corpus.jsonl"), iterations=arguments.iterations, curriculum=curriculum)
+    faster = arguments.faster
     speed = Speed(
-        arguments.latency, arguments.row_speed, arguments.total_speed, arguments.train_speed, step_s=arguments.latency
+        latency_s=arguments.latency / faster,
+        row_tokens_per_s=arguments.row_speed * faster,
+        total_tokens_per_s=arguments.total_speed * faster,
+        train_tokens_per_s=arguments.train_speed * faster,
+        step_s=arguments.latency / faster,
     )
     policy = TrailPolicy(
         seed_rendering(), arguments.turns, words=Wordiness(agent=arguments.reply_tokens), valid=arguments.valid
@@ -80,7 +87,7 @@ def time_loop(place: Path, arguments: argparse.Namespace) -> None:
     timed = timed_run(place / "run", config, speed, policy)
     if profile is not None:
         profile.disable()
-        print_profile(profile)
+        print_rooms(profile)
     print_stages(timed)
     print_sizes(place / "run")
 
@@ -185,9 +192,35 @@ def print_sizes(run: Path) -> None:
     print(f"pool {pool.stat().st_size / 1e6:.1f} MB, newest checkpoint without weights {checkpoint / 1e6:.2f} MB")
 
 
-def print_profile(profile: cProfile.Profile) -> None:
-    pstats.Stats(profile).sort_stats("tottime").print_stats(45)
-    pstats.Stats(profile).sort_stats("cumtime").print_stats(70)
+def print_rooms(profile: cProfile.Profile) -> None:
+    """Seconds of this process by the room whose code ran, built-in functions under whoever called them.
+
+    Profiling makes everything slower, small functions most: read them as shares.
+    """
+    rooms: Counter[str] = Counter()
+    for (file, _, name), (_, _, seconds, _, callers) in pstats.Stats(profile).stats.items():  # type: ignore[attr-defined]
+        if "epoll" in name:
+            rooms["waiting"] += seconds
+        elif file == "~" and callers:
+            for (caller, _, _), (_, _, share, _) in callers.items():
+                rooms[room(caller)] += share
+        else:
+            rooms[room(file)] += seconds
+    busy = sum(rooms.values()) - rooms["waiting"]
+    print("; ".join(f"{name} {seconds:.2f} s ({seconds / busy:.0%})" for name, seconds in rooms.most_common()))
+
+
+def room(file: str) -> str:
+    parts = Path(file).parts
+    if "site-packages" in parts:
+        package = parts[parts.index("site-packages") + 1]
+        return "tokenising" if package in ("tokenizers", "transformers", "renderers") else package
+    if "spadework" in parts:
+        inside = parts[len(parts) - parts[::-1].index("spadework") :]
+        return "gates" if "gates" in inside else Path(inside[0]).stem
+    if "benchmarks" in parts:
+        return "the benchmark itself"
+    return "asyncio" if "asyncio" in parts else "standard library"
 
 
 if __name__ == "__main__":
