@@ -44,11 +44,6 @@ def make(memory_mb: int, mounted: Path = MOUNTED, own: Path = OWN) -> Path:
     return group
 
 
-def enter(group: Path) -> None:
-    """Move this process into it, and with it all that it will fork. Raises OSError."""
-    (group / "cgroup.procs").write_text("0")
-
-
 def remove(group: Path) -> bool:
     """False if a process is still in it."""
     try:

@@ -18,7 +18,6 @@ from pathlib import Path
 from types import FrameType
 from typing import TypedDict
 
-from spadework.sandbox import control_group
 from spadework.sandbox.inside import generated, imports, lockdown, namespaces, seccomp, worker
 from spadework.sandbox.inside.lockdown import Confinement
 from spadework.sandbox.layers import LayerName
@@ -54,7 +53,7 @@ def main(settings: Settings) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if LayerName.CONTROL_GROUP not in absent:
         try:
-            control_group.enter(Path(settings["group"]))
+            Path(settings["group"], "cgroup.procs").write_text("0")  # and with this process all that it forks
         except OSError as error:
             absent[LayerName.CONTROL_GROUP] = f"this process may not enter one ({error.strerror})"
     init = _enter_namespaces(libc, absent)
