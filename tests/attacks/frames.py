@@ -11,7 +11,7 @@ class HostileEnv:
         if action != "go":
             return "calm", 0.0, False, False, {}
         secret, neighbour = "_".join(("SPADEWORK", "SECRET")), "".join(("Guess", "Env"))
-        frame, seen = sys._getframe(), ""
+        frame, seen = sys._getframe(1), ""
         while frame:
             seen += str(frame.f_locals)
             frame = frame.f_back

@@ -42,8 +42,7 @@ EXPECTED = {
     "loop_swallow": FaultKind.TIMEOUT, "sleep": FaultKind.TIMEOUT, "stop_itself": FaultKind.TIMEOUT,
     "exit_converting": None, "patch_os": None, "patch_random": None, "print_binary": None, "print_flood": None,
     "wipe_modules": None, "loop_del": None, "descriptors": None, "secret_environ": None, "secret_heap": None,
-    "proc_fork_bomb": None, "file_exists": None, "frames": None, "notes_forged": FaultKind.EXIT,
-    "reward_object": FaultKind.CONTRACT,
+    "proc_fork_bomb": None, "file_exists": None, "frames": None, "reward_object": FaultKind.CONTRACT,
 }  # fmt: skip
 """What must become of a program; None if it answers. Those not listed raise what the refused call raised."""
 

@@ -12,6 +12,7 @@ import pytest
 from both import Where, sandbox_at
 
 from spadework.sandbox import EnvironmentFault, FaultKind, Limits, PlayHandle, ProgramHost, Sandbox, Transition
+from spadework.sandbox.deadlines import LOWEST_PRIORITY
 
 SHARED_STATE = """
 import random
@@ -219,7 +220,7 @@ def test_a_deadline_inside_the_program_costs_no_other_play_and_no_process(tripwi
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="CPU time is counted by what Linux tells")
-def test_a_program_that_computes_for_long_lets_others_go_first_until_it_answers() -> None:
+def test_where_too_many_programs_compute_for_long_one_lets_others_go_first_until_it_answers() -> None:
     source = """
 import time
 
@@ -229,22 +230,31 @@ class BusyEnv:
         return "ready", {}
 
     def step(self, action):
-        while time.process_time() < 1.0:
+        while time.process_time() < float(action):
             pass
         return "done", 0.0, True, False, {}
 """
 
     async def run() -> None:
-        async with Sandbox(Limits(step_timeout_s=60)) as sandbox, await sandbox.open(source) as program:
-            (pid,) = program.pids()
-            usual = os.getpriority(os.PRIO_PROCESS, pid)
-            play, _ = await program.reset(0)
-            computing = asyncio.ensure_future(play.step("x"))
-            while os.getpriority(os.PRIO_PROCESS, pid) == usual and not computing.done():
+        async with Sandbox(Limits(step_timeout_s=600)) as sandbox:
+            few = max(1, (os.cpu_count() or 1) // 2)
+            programs = [await sandbox.open(f"{source}# {number}") for number in range(few + 1)]
+            pids = [program.pids()[0] for program in programs]
+            usual = os.getpriority(os.PRIO_PROCESS, pids[0])
+            plays = [(await program.reset(0))[0] for program in programs]
+            early = [asyncio.ensure_future(play.step("600")) for play in plays[:few]]
+            while len(sandbox._watch._long) < few:
                 await asyncio.sleep(0.01)
-            assert os.getpriority(os.PRIO_PROCESS, pid) == 19
-            assert (await computing).observation == "done"
-            assert os.getpriority(os.PRIO_PROCESS, pid) == (usual if os.geteuid() == 0 else 19)
+            late = asyncio.ensure_future(plays[few].step("0.4"))
+            while os.getpriority(os.PRIO_PROCESS, pids[few]) == usual and not late.done():
+                await asyncio.sleep(0.01)
+            priorities = [os.getpriority(os.PRIO_PROCESS, pid) for pid in pids]
+            assert priorities == [*[usual] * few, LOWEST_PRIORITY]
+            assert (await late).observation == "done"
+            left = usual if os.geteuid() == 0 else LOWEST_PRIORITY
+            assert os.getpriority(os.PRIO_PROCESS, pids[few]) == left
+            for play in early:
+                play.cancel()
 
     asyncio.run(run())
 

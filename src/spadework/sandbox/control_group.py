@@ -22,10 +22,7 @@ class NoControlGroup(Exception):
 
 
 def make(memory_mb: int, mounted: Path = MOUNTED, own: Path = OWN) -> Path:
-    """The folder of a new group, whose processes have ``memory_mb`` together (0 for three quarters of the machine's).
-
-    Raises NoControlGroup.
-    """
+    """The folder of a new group, whose processes have `memory_bytes` together. Raises NoControlGroup."""
     try:
         beside = _parent(own.read_text(), mounted)
         lacking = CONTROLLERS - set((beside / "cgroup.subtree_control").read_text().split())
@@ -47,11 +44,6 @@ def make(memory_mb: int, mounted: Path = MOUNTED, own: Path = OWN) -> Path:
     return group
 
 
-def enter(group: Path) -> None:
-    """Move this process into it, and with it all that it will fork. Raises OSError."""
-    (group / "cgroup.procs").write_text("0")
-
-
 def remove(group: Path) -> bool:
     """False if a process is still in it."""
     try:
@@ -64,8 +56,8 @@ def remove(group: Path) -> bool:
 
 
 def memory_bytes(memory_mb: int, machine_bytes: int) -> int:
-    """The limit: what was asked for, or else three quarters of the machine's memory."""
-    return memory_mb * MEBIBYTE if memory_mb else machine_bytes * 3 // 4
+    """The limit: what was asked for, but no more than three quarters of the machine's memory."""
+    return min(memory_mb * MEBIBYTE, machine_bytes * 3 // 4)
 
 
 def _parent(membership: str, mounted: Path) -> Path:

@@ -2,7 +2,9 @@
 
 The worker's own deadline comes first and costs nobody anything. A worker that is silent for `GRACE_S` longer is
 killed. Time in which the worker waited for a CPU, or in which this process itself was held up, does not count.
-A worker whose call has computed for `GIVE_WAY_S` lets everybody else go first.
+
+A call that has computed for `LONG_S` is long. On half of the CPUs workers may compute for long; further ones let
+everybody else go first.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import Protocol
 TICK_S = 0.05
 GRACE_S = 0.25
 STALL_S = 0.25
-GIVE_WAY_S = 0.1
+LONG_S = 0.1
 LOWEST_PRIORITY = 19
 
 
@@ -32,6 +34,8 @@ class Watch:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._busy: set[Watched] = set()
+        self._long: set[Watched] = set()
+        self._long_at_once = max(1, (os.cpu_count() or 1) // 2)
         self._timer: asyncio.TimerHandle | None = None
         self._last_tick = 0.0
 
@@ -42,9 +46,21 @@ class Watch:
 
     def discard(self, worker: Watched) -> None:
         self._busy.discard(worker)
+        self._long.discard(worker)
+
+    def may_compute_long(self, worker: Watched) -> bool:
+        """Whether there is a place for it. It keeps that until `answered`."""
+        if worker not in self._long and len(self._long) >= self._long_at_once:
+            return False
+        self._long.add(worker)
+        return True
+
+    def answered(self, worker: Watched) -> None:
+        self._long.discard(worker)
 
     def close(self) -> None:
         self._busy.clear()
+        self._long.clear()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -39,8 +39,8 @@ class Limits(BaseModel):
     """Everything that one play runs, added up."""
     memory_mb: Annotated[int, Field(ge=96)] = 512
     """Address space of one process; an interpreter with its preloaded modules takes about 50 of it."""
-    total_memory_mb: Annotated[int, Field(ge=0)] = 0
-    """Memory of all programs together, where the layer `control-group` is in force; 0 for three quarters of the
+    total_memory_mb: Annotated[int, Field(ge=96)] = 1_000_000
+    """Memory of all programs together, where the layer `control-group` is in force; never more than three quarters of the
     machine's."""
     cpu_s: Count = 3600
     """CPU time of one process over its whole life: a backstop behind the other time limits."""

@@ -144,7 +144,7 @@ class Template:
         self._spawning[number] = worker, done
         with theirs:
             try:
-                socket.send_fds(self._control, [MESSAGE.pack(SPAWN, number, 0, 0)], [theirs.fileno()])
+                socket.send_fds(self._control, [MESSAGE.pack(SPAWN, number, 0)], [theirs.fileno()])
             except OSError:
                 self._lost()
         try:
@@ -161,7 +161,7 @@ class Template:
         """End a worker's process group. Its death is reported as any other."""
         if self.alive and self._workers.get(worker.pid) is worker:
             with contextlib.suppress(OSError):  # a template that is gone has taken its workers with it
-                self._control.send(MESSAGE.pack(KILL, 0, worker.pid, 0))
+                self._control.send(MESSAGE.pack(KILL, 0, worker.pid))
 
     async def close(self) -> None:
         """End the template and all its workers, and reap it."""
@@ -187,14 +187,14 @@ class Template:
             return
         self._received += data
         while len(self._received) >= MESSAGE.size:
-            kind, number, pid, running = MESSAGE.unpack(self._received[: MESSAGE.size])
+            kind, number, value = MESSAGE.unpack(self._received[: MESSAGE.size])
             del self._received[: MESSAGE.size]
             if kind == READY:
                 self._ready.set_result(True)
             elif kind == SPAWNED:
                 worker, done = self._spawning.pop(number)
-                worker.pid = pid
-                self._workers[pid] = worker
+                worker.pid = value
+                self._workers[value] = worker
                 if not done.done():
                     done.set_result(True)
                 else:
@@ -202,7 +202,7 @@ class Template:
             elif kind == REFUSED:
                 _resolve(self._spawning.pop(number)[1], False)
             elif kind == DIED:
-                self._workers.pop(pid).died(number, running)
+                self._workers.pop(value).died(number)
 
     def _lost(self) -> None:
         if not self.alive:

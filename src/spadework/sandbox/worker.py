@@ -1,8 +1,9 @@
 """The host's handle on one worker process: requests in flight, deadlines, death.
 
 Requests are answered in order, and answers to calls of the same name travel together. So the first unanswered one is
-the one that runs, or was answered a moment ago and is of the same name and limit: its deadline is the deadline of the
-one that runs. If the process dies, the template knows which one that was: it alone is guilty.
+the one that runs, or has run a moment ago and is of the same name: its deadline is that of the one that runs. If the
+process dies, the guilty one is among those that were sent. If they are several, all count as innocent and are asked
+again, in a process that gathers no answers: there the first unanswered one is the one that runs.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from spadework.sandbox.deadlines import GIVE_WAY_S, GRACE_S, Watch, cpu_times_s, give_way, take_turns_again
+from spadework.sandbox.deadlines import GRACE_S, LONG_S, Watch, cpu_times_s, give_way, take_turns_again
 from spadework.sandbox.inside.deadline import PATIENCE
 from spadework.sandbox.inside.worker import EXIT_BROKEN, EXIT_MEMORY, NOUNS
 from spadework.sandbox.limits import Limits
@@ -49,7 +50,10 @@ class Request:
 
 
 class WorkerProcess:
-    """A forked worker. ``on_death`` hears (kind, reason) once, if the process ended by its own doing."""
+    """A forked worker. ``on_death`` hears (kind, reason) once, if the process ended by its own doing.
+
+    If the guilty request is one of several, ``on_doubt`` is called instead.
+    """
 
     def __init__(
         self, channel: socket.socket, limits: Limits, watch: Watch, kill: Callable[[WorkerProcess], None]
@@ -58,7 +62,10 @@ class WorkerProcess:
         self.plays = 0
         self.retiring = False
         self.alive = True
+        self.gathers = True
+        """Whether answers travel together: what `load` was called with."""
         self.on_death: Callable[[FaultKind, str], None] | None = None
+        self.on_doubt: Callable[[], None] | None = None
         self._channel = channel
         self._limits = limits
         self._watch = watch
@@ -73,7 +80,6 @@ class WorkerProcess:
         self._flush_due = False
         self._verdict: tuple[FaultKind, str] | None = None
         self._blame_running = True
-        self._running = 0
         self._stopped = False
         self._giving_up: asyncio.TimerHandle | None = None
         self._usual_priority: int | None = None
@@ -125,7 +131,9 @@ class WorkerProcess:
         had_s = wall_s - (waited_s - request.before_s[1])
         if had_s > request.limit_s + GRACE_S or wall_s > HARD_PATIENCE * request.limit_s + GRACE_S:
             self._convict(FaultKind.TIMEOUT, f"{noun(request.call)} took longer than {request.limit_s:g} s")
-        elif ran_s - request.before_s[0] > GIVE_WAY_S and self._usual_priority is None:
+            return
+        long = ran_s - request.before_s[0] > LONG_S
+        if long and self._usual_priority is None and not self._watch.may_compute_long(self):
             self._usual_priority = give_way(self.pid)
 
     def forgive(self, seconds: float) -> None:
@@ -133,16 +141,11 @@ class WorkerProcess:
         if self._pending:
             self._pending[0].started_at += seconds
 
-    def died(self, status: int, running: int) -> None:
-        """The template has reaped the process, which noted last that it ran the request ``running``.
-
-        A program can forge what was noted. It then blames another play of its own.
-        """
+    def died(self, status: int) -> None:
+        """The template has reaped the process."""
         while self._giving_up is None and self._receive():
             pass  # a play that was answered before is not guilty, however late its answer is read
-        self._running = running
-        guilty = self._guilty()
-        call = "a call" if guilty is None else noun(guilty.call)
+        call = noun(self._pending[0].call) if self._pending else "a call"
         self._end(*(self._verdict or _cause(status, call)), counted=not self._stopped)
 
     def lost_with_template(self) -> None:
@@ -200,6 +203,7 @@ class WorkerProcess:
             self.breach(str(breach))
             return False
         if answered:
+            self._watch.answered(self)
             if self._usual_priority is not None:
                 take_turns_again(self.pid, self._usual_priority)
                 self._usual_priority = None
@@ -229,11 +233,6 @@ class WorkerProcess:
         if self._giving_up is None:
             self._giving_up = self._loop.call_later(REPORT_TIMEOUT_S, self._give_up)
 
-    def _guilty(self) -> Request | None:
-        """The request that ran at last; the first unanswered one if no such request is unanswered."""
-        first = self._pending[0] if self._pending else None
-        return next((request for request in self._pending if request.sequence == self._running), first)
-
     def _silence(self) -> None:
         self._watch.discard(self)
         self._loop.remove_reader(self._channel.fileno())
@@ -252,12 +251,16 @@ class WorkerProcess:
         if self._giving_up is not None:
             self._giving_up.cancel()
         self._ended.set_result(None)
+        sent = len(self._pending) - self._waiting
+        if counted and self.gathers and self._blame_running and sent > 1:
+            counted = False
+            if self.on_doubt is not None:
+                self.on_doubt()
         if counted and self.on_death is not None:
             self.on_death(kind, reason)
-        guilty = self._guilty() if counted and self._blame_running else None
-        for request in self._pending:
+        for index, request in enumerate(self._pending):
             if not request.future.done():
-                request.future.set_result(Lost(request is guilty, kind, reason))
+                request.future.set_result(Lost(counted and self._blame_running and index == 0, kind, reason))
         self._pending.clear()
 
 

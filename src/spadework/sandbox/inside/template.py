@@ -1,17 +1,13 @@
 """The template process: imports once what programs need, then forks a worker for each program.
 
-It talks to the host over one stream socket in messages of 24 bytes, and runs no program itself. It is a single
+It talks to the host over one stream socket in messages of 16 bytes, and runs no program itself. It is a single
 thread without secrets: started by exec with a hand-made environment and no inherited descriptors.
-
-With each worker it shares a page of memory, in which the worker notes the request that it runs. When the worker is
-dead, the template tells the host what was noted last.
 """
 
 from __future__ import annotations
 
 import ctypes
 import gc
-import mmap
 import os
 import select
 import signal
@@ -22,15 +18,13 @@ from pathlib import Path
 from types import FrameType
 from typing import TypedDict
 
-from spadework.sandbox import control_group
 from spadework.sandbox.inside import generated, imports, lockdown, namespaces, seccomp, worker
 from spadework.sandbox.inside.lockdown import Confinement
 from spadework.sandbox.layers import LayerName
 
-MESSAGE = struct.Struct("<cxxxiqq")
+MESSAGE = struct.Struct("<cxxxiq")
 READY, SPAWN, SPAWNED, REFUSED, KILL, DIED = b"R", b"S", b"F", b"E", b"K", b"D"
-"""First field of a message. Then the number of a request to the template or a wait status; a pid; and of a worker that
-died, the sequence number of the request that it ran."""
+"""First field of a message. Then a pid or a request number, then a wait status or a pid."""
 
 CHANNEL = 3
 
@@ -59,7 +53,7 @@ def main(settings: Settings) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if LayerName.CONTROL_GROUP not in absent:
         try:
-            control_group.enter(Path(settings["group"]))
+            Path(settings["group"], "cgroup.procs").write_text("0")  # and with this process all that it forks
         except OSError as error:
             absent[LayerName.CONTROL_GROUP] = f"this process may not enter one ({error.strerror})"
     init = _enter_namespaces(libc, absent)
@@ -99,8 +93,7 @@ class Template:
         self._control = control
         self._confinement = confinement
         self._init = init
-        self._notes: dict[int, mmap.mmap] = {}
-        """The page of each worker, by its pid."""
+        self._workers: set[int] = set()
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self._wake_write, False)
@@ -120,7 +113,7 @@ class Template:
                     break
             if self._control.fileno() in ready and not self._obey():
                 break
-        for pid in self._notes:
+        for pid in self._workers:
             _kill_tree(pid)
 
     def _obey(self) -> bool:
@@ -133,8 +126,8 @@ class Template:
             data += more
         if not data:
             return False
-        kind, number, pid, _ = MESSAGE.unpack(data)
-        if kind == KILL and pid in self._notes:
+        kind, number, pid = MESSAGE.unpack(data)
+        if kind == KILL and pid in self._workers:
             _kill_tree(pid)
         elif kind == SPAWN:
             self._spawn(number, descriptors[0])
@@ -142,18 +135,15 @@ class Template:
 
     def _spawn(self, number: int, channel: int) -> None:
         try:
-            notes = mmap.mmap(-1, mmap.PAGESIZE)
             pid = os.fork()
         except OSError:
             os.close(channel)
             self._tell(REFUSED, number, 0)
             return
         if pid == 0:
-            for others in self._notes.values():
-                others.close()
-            _become_worker(channel, notes, self._confinement)
+            _become_worker(channel, self._confinement)
         os.close(channel)
-        self._notes[pid] = notes
+        self._workers.add(pid)
         self._tell(SPAWNED, number, pid)
 
     def _reap(self) -> bool:
@@ -167,15 +157,15 @@ class Template:
                 return True
             if pid == self._init:
                 return False
-            if pid in self._notes:
-                with self._notes.pop(pid) as notes:
-                    self._tell(DIED, status, pid, worker.RUNNING.unpack_from(notes)[0])
+            if pid in self._workers:
+                self._workers.discard(pid)
+                self._tell(DIED, status, pid)
 
-    def _tell(self, kind: bytes, number: int, pid: int, running: int = 0) -> None:
-        self._control.sendall(MESSAGE.pack(kind, number, pid, running))
+    def _tell(self, kind: bytes, number: int, value: int) -> None:
+        self._control.sendall(MESSAGE.pack(kind, number, value))
 
 
-def _become_worker(channel: int, notes: mmap.mmap, confinement: Confinement) -> None:
+def _become_worker(channel: int, confinement: Confinement) -> None:
     try:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -185,7 +175,7 @@ def _become_worker(channel: int, notes: mmap.mmap, confinement: Confinement) -> 
         os.closerange(CHANNEL + 1, kept)
         os.closerange(kept + 1, 4096)
         lockdown.restrain(confinement)
-        worker.serve(CHANNEL, notes, confinement)
+        worker.serve(CHANNEL, confinement)
     finally:
         os._exit(worker.EXIT_BROKEN)
 

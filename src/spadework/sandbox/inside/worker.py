@@ -4,13 +4,12 @@ Requests are a stream of msgpack arrays [sequence, call, play, argument, limit_s
 are trusted. Answers are a little-endian u32 length and a msgpack array [sequence, elapsed_us, ok, value, notes];
 ``value`` is a fault [kind, reason, trace] if not ``ok``, and ``notes`` are adaptations not reported before.
 
-Answers to calls of the same name are gathered for up to `GATHER_S` and written together. So the host cannot tell from
-what is unanswered which request runs: it is noted in a page that the template reads when this process is dead.
+Answers to calls of the same name are gathered for up to `GATHER_S` and written together, unless `load` came with
+false: then each is written before the next request runs, and the first unanswered request is the one that runs.
 """
 
 from __future__ import annotations
 
-import mmap
 import os
 import struct
 import time
@@ -28,8 +27,6 @@ EXIT_MEMORY = 77
 EXIT_BROKEN = 78
 MAX_REQUEST_BYTES = 1 << 26
 GATHER_S = 0.001
-RUNNING = struct.Struct("<q")
-"""What a page of notes begins with: the sequence number of the request that runs."""
 
 NOUNS = {
     "load": "loading",
@@ -41,10 +38,10 @@ NOUNS = {
 }
 
 
-def serve(channel: int, notes: mmap.mmap, confinement: Confinement) -> NoReturn:
+def serve(channel: int, confinement: Confinement) -> NoReturn:
     """Answer requests until the host hangs up."""
     try:
-        _serve(channel, notes, confinement)
+        _serve(channel, confinement)
     except MemoryError:
         os._exit(EXIT_MEMORY)
     except BaseException:
@@ -52,20 +49,21 @@ def serve(channel: int, notes: mmap.mmap, confinement: Confinement) -> NoReturn:
     os._exit(0)
 
 
-def _serve(channel: int, notes: mmap.mmap, confinement: Confinement) -> None:
+def _serve(channel: int, confinement: Confinement) -> None:
     read, write, now = os.read, os.write, time.perf_counter
-    encode, size, note = msgpack.Packer().pack, struct.Struct("<I").pack, RUNNING.pack_into
+    encode, size = msgpack.Packer().pack, struct.Struct("<I").pack
     requests = msgpack.Unpacker(raw=False, unicode_errors="surrogatepass", max_buffer_size=MAX_REQUEST_BYTES)
     worker = Worker(confinement)
     gathered = bytearray()
-    gathered_call, began = "", 0.0
+    gathered_call, began, gather_s = "", 0.0, 0.0
     while data := read(channel, 1 << 16):
         requests.feed(data)
         for sequence, call, play, argument, limit_s in requests:
-            if call != gathered_call or now() - began > GATHER_S:
+            if call != gathered_call or now() - began >= gather_s:
                 _write_all(write, channel, gathered)
                 gathered_call, began = call, now()
-            note(notes, 0, sequence)
+            if call == "load":
+                gather_s = GATHER_S if argument else 0.0
             elapsed_us, ok, value, adaptations = worker.answer(call, play, argument, limit_s)
             body = encode((sequence, elapsed_us, ok, value, adaptations))
             gathered += size(len(body))
