@@ -108,6 +108,8 @@ class OpenAIChat:
                     wait = f"it asks for a wait of {trouble.after_s:.0f} s"
                     raise self._refused(Refused(f"{trouble}; {wait}", "continue later")) from None
                 self._pace.hold(trouble.after_s)
+                if isinstance(trouble, Empty):
+                    self.ledger.paid += trouble.usage
                 if made == tries or (isinstance(trouble, Empty) and trouble.final):
                     break
                 self.ledger.tally.retries += 1
@@ -118,8 +120,7 @@ class OpenAIChat:
             except TooLong as long:
                 raise PromptTooLong(
                     f"the endpoint {self._url} cannot fit a prompt and a reply of {request.max_tokens} tokens into the "
-                    f"context of {self._config.model} ({self._clean(long)}); lower the "
-                    "token budget of the role that asks"
+                    f"context of {self._config.model} ({self._clean(long)}); lower the token budget of the role that asks"
                 ) from None
         tried = f"{made} {'try' if made == 1 else 'tries'}"
         where = f"the endpoint {self._url} gave no reply of {self._config.model} in {tried}"
