@@ -42,7 +42,7 @@ SECTIONS = {
 MEANINGS = {
     "seed": "Names every random draw of the run.",
     "iterations": "Iterations of the run: play, score, one update. May be raised to continue a finished run.",
-    "engine.kind": "`local`: this machine.",
+    "engine.kind": "`local`: this machine. `tinker`: a service of the Tinker API (`docs/cluster.md`).",
     "corpus.min_words": "Shorter texts are left out and counted.",
     "designer.temperature": "Of programs, for sampling and for scoring.",
     "designer.max_tokens": "Most tokens of one reply with a program.",
@@ -75,7 +75,7 @@ MEANINGS = {
     "learning.learning_rate": "Of AdamW, constant.",
     "learning.weight_decay": "Of AdamW, on matrices only.",
     "learning.betas": "Of AdamW.",
-    "learning.max_grad_norm": "Longer gradients are scaled down to this norm.",
+    "learning.max_grad_norm": "Longer gradients are scaled down to this norm; `none` leaves them as they are.",
     "learning.agent_weight": "Weight of the mean over the agent's tokens in a minibatch; 0 leaves the role out.",
     "learning.designer_weight": "Weight of the mean over the designer's tokens in a minibatch; 0 leaves the role out.",
     "learning.clip_low": "The ratio of new to old probability is clipped below 1 minus this.",
@@ -135,15 +135,23 @@ PAGES = {"configuration.md": configuration, "metrics.md": metrics}
 
 
 def _table(prefix: str, model: type[BaseModel], names: list[str]) -> str:
+    rows = _rows(prefix, model, names)
+    return "\n".join(["| key | values | default | meaning |", "|---|---|---|---|", *rows])
+
+
+def _rows(prefix: str, model: type[BaseModel], names: list[str]) -> Iterator[str]:
+    """One row for each setting, those of sections within the section included."""
     said = dict(_docstrings(model))
-    rows = []
     for name in names:
         field = model.model_fields[name]
+        inner = field.annotation
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            yield from _rows(f"{prefix}{name}.", inner, list(inner.model_fields))
+            continue
         value = _cell(json.dumps(field.default, ensure_ascii=False))
         allowed = _cell(_type(field.annotation, field.metadata))
         meaning = _cell(_meaning(prefix + name, said.get(name)))
-        rows.append(f"| `{prefix}{name}` | {allowed} | `{value}` | {meaning} |")
-    return "\n".join(["| key | values | default | meaning |", "|---|---|---|---|", *rows])
+        yield f"| `{prefix}{name}` | {allowed} | `{value}` | {meaning} |"
 
 
 def _meaning(key: str, docstring: str | None) -> str:

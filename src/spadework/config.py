@@ -39,28 +39,105 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
 
+def _changed(section: Section) -> list[str]:
+    """Settings that are not at their default."""
+    fields = type(section).model_fields
+    return [name for name in fields if getattr(section, name) != fields[name].default]
+
+
 class ModelConfig(Section):
     path: str = "seed"
-    """A model directory that `from_pretrained` loads, or `seed` for the model shipped in the package."""
+    """A model directory that `from_pretrained` loads, a .gguf file, the id of a model on the Hugging Face hub
+    (`org/name`), or `seed` for the model shipped in the package."""
     prompts: Literal["full", "seed"] = "full"
     """`full` for large models, `seed` for the short form that the seed model was started on."""
     max_context_tokens: Positive = 1024
     """Prompt and replies of one sequence never exceed this."""
+    lora_rank: Annotated[int, Field(ge=0)] = 0
+    """Rank of the LoRA adapter that is trained while the model's own weights stay; 0 trains all weights."""
+    lora_alpha: Annotated[float, Field(gt=0)] = 32.0
+    """An adapter's output is multiplied by `lora_alpha / lora_rank`."""
+    lora_targets: tuple[str, ...] = ()
+    """Names of the linear layers with adapters, such as `q_proj`; none: all but the output layer."""
+    lora_export: Literal["merged", "adapter"] = "merged"
+    """What a finished run writes: the whole model with the adapter added in, or the adapter alone."""
+    adapter: str = ""
+    """Directory of an adapter to start from; empty: a new one."""
+
+    @model_validator(mode="after")
+    def _adapted(self) -> ModelConfig:
+        if self.lora_rank == 0:
+            for name in ("lora_alpha", "lora_targets", "lora_export", "adapter"):
+                if getattr(self, name) != type(self).model_fields[name].default:
+                    raise ValueError(
+                        f"model.{name} has no effect while model.lora_rank is 0; set the rank of an adapter, or leave "
+                        f"model.{name} out"
+                    )
+        return self
+
+
+class TinkerConfig(Section):
+    """A service that speaks the Tinker API. Its key is in the environment variable TINKER_API_KEY and nowhere else."""
+
+    backend: Literal["hosted", "skyrl-jax", "skyrl-fsdp", "skyrl-megatron"] = "hosted"
+    """What answers: the hosted service, or SkyRL's own server with one of its backends; they differ in what they do."""
+    base_url: str | None = None
+    """Address of the server, such as `http://127.0.0.1:8000`; `none` is the hosted service's."""
+    model: str = ""
+    """The base model as the service calls it. `model.path` holds its tokenizer and `config.json`."""
+    lora_rank: Annotated[int, Field(ge=0)] = 32
+    """Rank of the trained adapter; 0 trains all weights, where the backend can."""
+    patience_s: Annotated[float, Field(gt=0)] = 60.0
+    """A server that cannot be reached for so long is given up; the run can be continued."""
+    answer_timeout_s: Annotated[float, Field(gt=0)] = 3600.0
+    """Longest wait for one answer of a server that can be reached."""
+
+    @model_validator(mode="after")
+    def _has_no_key(self) -> TinkerConfig:
+        if self.base_url is not None and (
+            "@" in self.base_url or not self.base_url.startswith(("http://", "https://"))
+        ):
+            raise ValueError(
+                "engine.tinker.base_url must start with http:// or https:// and hold no password; "
+                "the key belongs into the environment variable TINKER_API_KEY"
+            )
+        return self
 
 
 class EngineConfig(Section):
-    kind: Literal["local"] = "local"
+    kind: Literal["local", "tinker"] = "local"
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    """Of the local engine; `auto` takes a GPU if there is one."""
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Of weights and activations; `auto` is bfloat16 on CUDA and float32 elsewhere. The optimiser's copy of what is
+    trained, and its moments, are always float32."""
     sample_batch: Positive = 512
-    """Rows decoded at once; more rows wait, in a fixed order."""
+    """Rows decoded at once by the local engine; more rows wait, in a fixed order."""
     train_tokens: Positive = 16_384
-    """Token budget of one micro-batch of the update."""
+    """Token budget of one micro-batch of the local engine's update."""
+    gradient_checkpointing: bool = False
+    """Compute activations twice instead of keeping them: less memory, about a third more time of the update."""
     threads: Annotated[int, Field(ge=0)] = 0
-    """CPU threads; 0 takes every core that the process may use."""
+    """CPU threads of the local engine; 0 takes every core that the process may use."""
+    tinker: TinkerConfig = TinkerConfig()
+
+    @model_validator(mode="after")
+    def _of_its_kind(self) -> EngineConfig:
+        if self.kind == "local":
+            others = [f"tinker.{name}" for name in _changed(self.tinker)]
+        else:
+            others = [name for name in _changed(self) if name not in ("kind", "tinker")]
+        if others:
+            raise ValueError(
+                f'engine.{others[0]} has no effect with engine.kind "{self.kind}"; leave it out or change engine.kind'
+            )
+        return self
 
 
 class CorpusConfig(Section):
     source: str = "python:json,argparse,asyncio"
-    """A folder of text or Markdown, a .jsonl or .parquet file, or `python:NAME,…` (docs of installed modules)."""
+    """A folder of text or Markdown, a .jsonl or .parquet file, `python:NAME,…` (docs of installed modules), or `none`:
+    the designer is then grounded in nothing."""
     text_field: str = "text"
     """Field that holds the text in JSONL and Parquet."""
     min_words: Positive = 30
@@ -211,7 +288,7 @@ class LearningConfig(Section):
     learning_rate: Annotated[float, Field(gt=0)] = 1e-6
     weight_decay: Annotated[float, Field(ge=0)] = 0.1
     betas: tuple[Share, Share] = (0.9, 0.98)
-    max_grad_norm: Annotated[float, Field(gt=0)] = 1.0
+    max_grad_norm: Annotated[float | None, Field(gt=0)] = 1.0
     minibatches: Annotated[int, Field(ge=2)] = 2
     """Optimiser steps per iteration; with one the clip could never act."""
     agent_weight: Annotated[float, Field(ge=0)] = 1.0

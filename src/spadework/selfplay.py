@@ -35,6 +35,7 @@ from spadework.loop.readings import (
     sampled_tokens,
     zone_readings,
 )
+from spadework.loop.sandboxes import Sandboxes
 from spadework.loop.schedule import Schedule
 from spadework.loop.state import LoopState
 from spadework.loop.stopwatch import Stopwatch
@@ -48,7 +49,7 @@ from spadework.roles.designer import RoundDesigns, design_round
 from spadework.roles.grounding import Grounding
 from spadework.roles.plays import play_all
 from spadework.roles.rendering import Rendering
-from spadework.sandbox import ProgramHost, open_sandbox
+from spadework.sandbox import ProgramHost
 from spadework.store.checkpoint import write_checkpoint
 from spadework.store.metrics import MetricsLog, read_metrics
 from spadework.store.pool import Pool
@@ -79,23 +80,28 @@ async def train(
     observer: Observer,
     *,
     rendering: Rendering,
+    corpus: Corpus | None = None,
     evaluate: Evaluate | None = None,
     tensorboard: bool = True,
 ) -> TrainingSummary:
     """Take ``run`` from its last checkpoint, or from the start, to its last iteration.
 
-    ``engine`` must hold the weights that the run starts from; it is given those of the checkpoint. Held-out evaluation
-    comes before the first iteration, after the last, and as often between them as the configuration says.
+    ``engine`` must hold the weights that the run starts from; it is given those of the checkpoint. ``corpus`` is the
+    configured one, where it is open already. Held-out evaluation comes before the first iteration, after the last, and
+    as often between them as the configuration says.
 
     Raises Interrupted after Ctrl-C or SIGTERM or if a budget is spent, CorpusError if the corpus cannot be used or has
     changed, StoreError if the run cannot be read or written, EndpointError if a frozen model cannot be asked; what the
     last checkpoint holds is then as it was.
     """
-    corpus = open_corpus(config.corpus)
+    corpus = open_corpus(config.corpus) if corpus is None else corpus
     restored = restore(run, tensorboard=tensorboard)
     saved = None if restored.checkpoint is None else restored.checkpoint.iteration
     with restored.pool, restored.metrics, Interruption(saved) as interruption:
-        async with open_cast(config, engine, rendering, run.replies, observer.message) as cast:
+        async with (
+            open_cast(config, engine, rendering, run.replies, observer.message) as cast,
+            Sandboxes(config.sandbox) as sandboxes,
+        ):
             loop = SelfPlay(
                 run=run,
                 config=config,
@@ -103,6 +109,7 @@ async def train(
                 observer=observer,
                 cast=cast,
                 corpus=corpus,
+                sandboxes=sandboxes,
                 state=await _take_up(restored, config, engine, corpus, observer),
                 pool=restored.pool,
                 metrics=restored.metrics,
@@ -142,6 +149,7 @@ class SelfPlay:
     observer: Observer
     cast: Cast
     corpus: Corpus
+    sandboxes: Sandboxes
     state: LoopState
     pool: Pool
     metrics: MetricsLog
@@ -156,7 +164,7 @@ class SelfPlay:
         """Design, play, learn, write down."""
         watch = Stopwatch(iteration, self.observer)
         readings: Readings = {"round": self.schedule.round_of(iteration)}
-        async with open_sandbox(self.config.sandbox) as sandbox:
+        async with self.sandboxes.fresh() as sandbox:
             designs = None
             if self.schedule.starts_round(iteration):
                 with watch.stage(Stage.DESIGN):
@@ -164,6 +172,8 @@ class SelfPlay:
             environments = self.environments(iteration, designs)
             with watch.stage(Stage.PLAY):
                 plays = await self.play(iteration, environments, sandbox)
+        if not self.schedule.is_last(iteration):
+            await self.sandboxes.prepare()
         with watch.stage(Stage.STORE):
             self.record(iteration, designs, environments, plays)
         with watch.stage(Stage.UPDATE):

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from command_line import Done, Spadework
 from selfplay_world import save_corpus, save_model
 
@@ -262,6 +263,33 @@ def test_a_model_without_tokenizer_chat_template_or_weights_starts_no_run(
         assert part in sentence
         assert not (tmp_path / "runs").exists()
         shutil.rmtree(broken)
+
+
+def test_a_model_of_the_hub_that_cannot_be_had_starts_no_run(
+    spadework: Spadework, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    for command in (("train", "quickstart", "--set", "model.path=someone/tiny"), ("eval", "someone/tiny")):
+        sentence = spadework(*command).sentence
+        assert "someone/tiny is no directory here and could not be fetched" in sentence
+        assert "hf download someone/tiny" in sentence
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_device_or_an_adapter_that_is_not_there_starts_no_run(
+    spadework: Spadework, tmp_path: Path, model: Path
+) -> None:
+    corpus = save_corpus(tmp_path / "corpus.jsonl")
+    settings = (f"model.path={model}", f"corpus.source={corpus}", "corpus.min_words=10")
+    given = ("train", "quickstart", *(part for one in settings for part in ("--set", one)))
+    adapted = ("--set", "model.lora_rank=4", "--set", "model.adapter=nowhere")
+    assert "model.adapter nowhere cannot be read" in spadework(*given, *adapted).sentence
+    if not torch.cuda.is_available():
+        sentence = spadework(*given, "--set", "engine.device=cuda").sentence
+        assert sentence.startswith("engine.device is cuda, but")
+        assert "engine.device=cpu" in sentence
+    assert not (tmp_path / "runs").exists()
 
 
 # All of them

@@ -175,6 +175,18 @@ def many(tmp_path: Path, count: int) -> Corpus:
     return opened(path)
 
 
+def test_no_corpus_is_a_corpus_of_blank_documents_that_can_be_drawn_for_ever() -> None:
+    corpus = open_corpus(CorpusConfig(source="none", min_words=60))
+    documents = []
+    cursor = CorpusCursor()
+    for _ in range(len(corpus) + 1):
+        document, cursor = draw(corpus, 0, cursor)
+        documents.append(document)
+    assert {document.text for document in documents} == {""}
+    assert len({document.id for document in documents[:-1]}) == len(corpus)
+    assert cursor == CorpusCursor(1, 1)
+
+
 def test_every_document_is_drawn_once_per_epoch_in_an_order_that_seed_and_epoch_name(tmp_path: Path) -> None:
     corpus = many(tmp_path, 20)
 

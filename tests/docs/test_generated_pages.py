@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from spadework.config import Config
+from spadework.presets import setting_names
 from spadework.store.glossary import METRICS
 
 ROOT = Path(__file__).parents[2]
@@ -35,12 +35,7 @@ def test_page_lists_every_setting_with_its_default() -> None:
     assert "| `iterations` | whole number > 0 | `400` |" in page
     assert "| `learning.betas` | [number ≥ 0, ≤ 1; number ≥ 0, ≤ 1] | `[0.9, 0.98]` |" in page
     assert "| `designer_reward.invalid` | number or `none` | `-0.25` |" in page
-    keys = [
-        f"{section}.{key}" if section else key
-        for section, model in [("", Config), *((name, field.annotation) for name, field in Config.model_fields.items())]
-        for key in getattr(model, "model_fields", {})
-        if section or not hasattr(Config.model_fields[key].annotation, "model_fields")
-    ]
+    keys = list(setting_names())
     assert len(keys) > 80
     assert [key for key in keys if f"| `{key}` |" not in page] == []
 

@@ -67,6 +67,15 @@ def test_a_waiting_gradient_is_not_lost_in_a_save(tiny_qwen3: Path, tmp_path: Pa
     asyncio.run(run())
 
 
+def test_the_save_of_another_engine_is_refused(tiny_qwen3: Path, tmp_path: Path) -> None:
+    engine = open_tiny(tiny_qwen3)
+    asyncio.run(engine.save(tmp_path))
+    path = tmp_path / "engine.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"engine": "elsewhere"}))
+    with pytest.raises(CheckpointUnusable, match=r"engine\.json is of the engine elsewhere; set engine\.kind"):
+        asyncio.run(engine.load(tmp_path))
+
+
 @pytest.mark.parametrize("damage", ["weights.safetensors", "optimiser.safetensors", "engine.json", "half", "format"])
 def test_a_damaged_save_is_named_and_changes_nothing(tiny_qwen3: Path, tmp_path: Path, damage: str) -> None:
     async def run() -> None:

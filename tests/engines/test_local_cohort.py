@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from tiny_models import open_tiny
 
-from spadework.engines.base import ContextTooLong, Datum, Sample, SamplingParams
-from spadework.engines.local.cohort import StaleCohort
+from spadework.engines.base import ContextTooLong, Datum, Sample, SamplingParams, StaleCohort
 from spadework.learning.loss import PolicyLoss
 
 PARAMS = SamplingParams(3, (), 0)

@@ -58,6 +58,7 @@ def test_loss_logprobs_and_gradient_equal_a_plain_pass(tiny_model: Path, train_t
 def test_small_tables_of_logits_change_nothing(tiny_qwen3: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = asyncio.run(open_tiny(tiny_qwen3).forward_backward(some_data(), SETTINGS))
     monkeypatch.setattr(update, "LOGIT_ELEMENTS", 3 * VOCABULARY)
+    monkeypatch.setattr(update, "LOGIT_TOKENS", 1)
     parts = asyncio.run(open_tiny(tiny_qwen3).forward_backward(some_data(), SETTINGS))
     assert parts.grad_norm == pytest.approx(whole.grad_norm, rel=1e-5)
     assert parts.loss == pytest.approx(whole.loss, rel=1e-5)
@@ -72,6 +73,37 @@ def test_only_weighted_positions_go_through_the_output_layer(tiny_qwen3: Path, m
     )
     asyncio.run(engine.forward_backward(data, SETTINGS))
     assert sum(rows) == sum(weight != 0 for datum in data for weight in datum.weights_T)
+
+
+@pytest.mark.parametrize("lora_rank", [0, 4])
+def test_computing_layers_again_gives_the_same_gradient(tiny_model: Path, lora_rank: int) -> None:
+    def gradient(engine: LocalEngine) -> list[torch.Tensor]:
+        asyncio.run(engine.forward_backward(some_data(), SETTINGS))
+        return engine._optimiser._accumulated
+
+    model = {"lora_rank": lora_rank}
+    kept = gradient(open_tiny(tiny_model, model=model))
+    again = gradient(open_tiny(tiny_model, model=model, engine={"gradient_checkpointing": True}))
+    assert any(bool(part.any()) for part in kept)
+    assert all(torch.equal(one, other) for one, other in zip(kept, again, strict=True))
+
+
+def test_computing_layers_again_keeps_less_for_the_backward_pass(tiny_qwen3: Path) -> None:
+    def kept_bytes(engine: LocalEngine) -> int:
+        ids = torch.arange(100).view(1, -1) % VOCABULARY
+        sizes: dict[int, int] = {}
+
+        def pack(tensor: torch.Tensor) -> torch.Tensor:
+            sizes[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            hidden = engine._model.hidden(ids, torch.arange(100).view(1, -1))
+        assert hidden.requires_grad
+        return sum(sizes.values())
+
+    again = open_tiny(tiny_qwen3, engine={"gradient_checkpointing": True})
+    assert kept_bytes(again) < 0.5 * kept_bytes(open_tiny(tiny_qwen3))
 
 
 def test_the_sampler_and_the_trainer_agree_at_its_temperature(tiny_model: Path) -> None:

@@ -57,6 +57,15 @@ def test_a_context_longer_than_the_model_is_refused(tiny_qwen3: Path, tmp_path: 
         open_tiny(changed(tiny_qwen3, tmp_path / "model", max_position_embeddings=128))
 
 
+def test_a_tokenizer_with_more_tokens_than_the_model_is_refused(tiny_qwen3: Path, tmp_path: Path) -> None:
+    directory = changed(tiny_qwen3, tmp_path / "model")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
+    tokenizer.add_tokens(["<one more>"])
+    tokenizer.save_pretrained(directory)
+    with pytest.raises(ModelUnusable, match="has 61 tokens but the model only 60; use the tokenizer that belongs"):
+        open_tiny(directory)
+
+
 def test_a_model_with_a_sliding_window_is_refused_before_it_is_trained_wrongly(
     tiny_qwen3: Path, tmp_path: Path
 ) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -41,11 +42,19 @@ def save_tiny_model(directory: Path, kind: str, *, tied: bool = True) -> Path:
     return directory
 
 
-def open_tiny(directory: Path, *, sample_batch: int = 512, train_tokens: int = 256, **learning: object) -> LocalEngine:
+def open_tiny(
+    directory: Path,
+    *,
+    sample_batch: int = 512,
+    train_tokens: int = 256,
+    engine: Mapping[str, object] | None = None,
+    model: Mapping[str, object] | None = None,
+    **learning: object,
+) -> LocalEngine:
     return LocalEngine.open(
         directory,
-        EngineConfig(sample_batch=sample_batch, train_tokens=train_tokens, threads=1),
-        ModelConfig(path=str(directory), max_context_tokens=200),
+        EngineConfig(sample_batch=sample_batch, train_tokens=train_tokens, threads=1, **(engine or {})),
+        ModelConfig(**{"path": str(directory), "max_context_tokens": 200, **(model or {})}),
         LearningConfig(**{"learning_rate": 1e-3, **learning}),
     )
 

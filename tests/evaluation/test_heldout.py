@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spadework.evaluation.bootstrap import bootstrap, paired_bootstrap
-from spadework.evaluation.items import ItemsUnusable, Split, load_items
+from spadework.evaluation.items import VERSIONS, ItemsUnusable, Split, Suite, load_items, shipped_items
 from spadework.evaluation.results import (
     Evaluation,
     ItemResult,
@@ -23,7 +23,7 @@ from spadework.evaluation.results import (
 )
 from spadework.roles.episode import EpisodeEnd
 from spadework.sandbox.outcomes import Outcome
-from spadework.seedmodel.families import HELD_OUT
+from spadework.seedmodel.families import GAMES, HELD_OUT, TOOL_ENVIRONMENTS
 from spadework.store.errors import StoreError
 
 
@@ -71,16 +71,20 @@ def test_lists_of_different_length_cannot_be_paired() -> None:
         paired_bootstrap([0.0, 1.0], [1.0], samples=10, seed=0)
 
 
-def test_shipped_items_are_distinct_and_split_by_family() -> None:
-    items = load_items()
-    assert (items.suite, items.version) == ("games", 1)
-    assert len({item.id for item in items.items}) == len(items.items) >= 300
+@pytest.mark.parametrize("suite", VERSIONS)
+def test_shipped_items_are_distinct_and_split_by_family(suite: Suite) -> None:
+    items = load_items(shipped_items(suite))
+    assert (items.suite, items.version) == (suite, VERSIONS[suite])
+    assert len({item.id for item in items.items}) == len(items.items) >= 250
     assert len({(item.source, item.seed) for item in items.items}) == len(items.items)
-    assert {item.family for item in items.items if item.split is Split.OUT_OF_FAMILY} == set(HELD_OUT)
+    families = {family.name for family in (GAMES if suite == "games" else TOOL_ENVIRONMENTS)}
+    assert {item.family for item in items.items} == families
+    assert {item.family for item in items.items if item.split is Split.OUT_OF_FAMILY} == families & set(HELD_OUT)
 
 
 def test_fewer_items_per_family_are_the_first_of_each() -> None:
-    few, all_ = load_items(per_family=2), load_items()
+    path = shipped_items("games")
+    few, all_ = load_items(path, per_family=2), load_items(path)
     assert [item for item in all_.items if item.id.endswith(("-00", "-01"))] == list(few.items)
     assert few.sha256 == all_.sha256
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
@@ -47,16 +49,24 @@ REWRITING = (
 """Its first line changes with every turn."""
 
 
-def build_tokenizer(chat_template: str | None) -> PreTrainedTokenizerFast:
+def build_tokenizer(
+    chat_template: str | None,
+    specials: Sequence[str] = SPECIALS,
+    end: str = "<|im_end|>",
+    names_specials: bool = True,
+) -> PreTrainedTokenizerFast:
+    """A byte-level BPE with ``specials`` as its first ids; ``end`` ends texts."""
     core = Tokenizer(models.BPE())
     core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     core.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=330, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), special_tokens=list(SPECIALS)
+        vocab_size=330, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), special_tokens=list(specials)
     )
     core.train_from_iterator(TEXTS, trainer)
     core.add_tokens([AddedToken(marker, special=False, normalized=False) for marker in MARKERS])
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, eos_token="<|im_end|>", pad_token="<|endoftext|>")
-    tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_start|>"]})
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, eos_token=end, pad_token=specials[0])
+    if names_specials:
+        others = [special for special in specials[1:] if special != end]
+        tokenizer.add_special_tokens({"additional_special_tokens": others})
     tokenizer.chat_template = chat_template
     return tokenizer

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from types import ModuleType
 
 import pytest
 
@@ -13,7 +14,8 @@ from spadework.environment.extraction import extract_program
 from spadework.environment.gates import GateName
 from spadework.environment.program import parse_program
 from spadework.roles.hint import read_hint
-from spadework.roles.prompts import Difficulty, full, prompt_style
+from spadework.roles.messages import Message
+from spadework.roles.prompts import Difficulty, full, prompt_style, tools
 from spadework.roles.prompts.skills import describe_skill
 
 DOCUMENT = Document(
@@ -165,3 +167,18 @@ def test_the_short_form_shows_the_words_of_a_document_that_are_one_token() -> No
 )
 def test_a_hint_is_what_stands_outside_thinking_without_its_label(reply: str, hint: str) -> None:
     assert read_hint(reply) == hint
+
+
+@pytest.mark.parametrize("style", [full, tools])
+def test_without_a_document_nothing_is_said_of_one_and_all_else_stays(style: ModuleType) -> None:
+    def prompt(text: str) -> str:
+        messages: list[Message] = style.designer_messages("optimization", Document("none/3", "", text), MEMORY, "hard")
+        return "\n".join(message.content for message in messages)
+
+    assert "document" in prompt("Tides follow the moon.")
+    assert "document" not in prompt("")
+    assert "Tides follow the moon." in prompt("Tides follow the moon.")
+    assert (
+        prompt("").partition("# What makes it an environment")[2]
+        == (prompt("Tides follow the moon.").partition("# What makes it an environment")[2])
+    )

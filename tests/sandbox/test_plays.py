@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import random
+import sys
 import time
 
 import pytest
 from both import Where, sandbox_at
 
 from spadework.sandbox import EnvironmentFault, FaultKind, Limits, PlayHandle, ProgramHost, Sandbox, Transition
+from spadework.sandbox.deadlines import LOWEST_PRIORITY
 
 SHARED_STATE = """
 import random
@@ -63,6 +67,36 @@ def test_plays_share_neither_globals_nor_class_attributes_nor_randomness(where: 
                 seen.append((await one.step(action)).observation)
                 await two.step("z")
             assert seen == expected
+
+    asyncio.run(run())
+
+
+def test_dataclasses_of_equal_text_keep_what_differs_between_plays(where: Where) -> None:
+    source = """
+import random
+from dataclasses import dataclass
+
+DRAWN = random.randint(0, 10**9)
+
+
+@dataclass(order=True)
+class Card:
+    value: int = DRAWN
+
+
+class CardEnv:
+    def reset(self, seed=None):
+        return f"{Card()} {Card() < Card(DRAWN + 1)} {DRAWN}", {}
+
+    def step(self, action):
+        return "", 0.0, True, False, {}
+"""
+
+    async def run() -> None:
+        async with sandbox_at(where) as sandbox, await sandbox.open(source) as program:
+            seen = [(await program.reset(seed))[1] for seed in (1, 2, 1)]
+            drawn = [random.Random(seed).randint(0, 10**9) for seed in (1, 2, 1)]
+            assert seen == [f"Card(value={number}) True {number}" for number in drawn]
 
     asyncio.run(run())
 
@@ -181,6 +215,46 @@ def test_a_deadline_inside_the_program_costs_no_other_play_and_no_process(tripwi
             assert "while True" in results[0].trace or "pass" in results[0].trace
             assert not isinstance(results[1], BaseException)
             assert program.pids() == pids
+
+    asyncio.run(run())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="CPU time is counted by what Linux tells")
+def test_where_too_many_programs_compute_for_long_one_lets_others_go_first_until_it_answers() -> None:
+    source = """
+import time
+
+
+class BusyEnv:
+    def reset(self, seed=None):
+        return "ready", {}
+
+    def step(self, action):
+        while time.process_time() < float(action):
+            pass
+        return "done", 0.0, True, False, {}
+"""
+
+    async def run() -> None:
+        async with Sandbox(Limits(step_timeout_s=600)) as sandbox:
+            few = max(1, (os.cpu_count() or 1) // 2)
+            programs = [await sandbox.open(f"{source}# {number}") for number in range(few + 1)]
+            pids = [program.pids()[0] for program in programs]
+            usual = os.getpriority(os.PRIO_PROCESS, pids[0])
+            plays = [(await program.reset(0))[0] for program in programs]
+            early = [asyncio.ensure_future(play.step("600")) for play in plays[:few]]
+            while len(sandbox._watch._long) < few:
+                await asyncio.sleep(0.01)
+            late = asyncio.ensure_future(plays[few].step("0.4"))
+            while os.getpriority(os.PRIO_PROCESS, pids[few]) == usual and not late.done():
+                await asyncio.sleep(0.01)
+            priorities = [os.getpriority(os.PRIO_PROCESS, pid) for pid in pids]
+            assert priorities == [*[usual] * few, LOWEST_PRIORITY]
+            assert (await late).observation == "done"
+            left = usual if os.geteuid() == 0 else LOWEST_PRIORITY
+            assert os.getpriority(os.PRIO_PROCESS, pids[few]) == left
+            for play in early:
+                play.cancel()
 
     asyncio.run(run())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import cast
 
@@ -11,8 +12,12 @@ import torch
 from transformers import AutoTokenizer, PreTrainedTokenizerFast, Qwen3ForCausalLM
 
 from spadework.roles.messages import Message
+from spadework.roles.prompts.seed import SeedPrompts
 from spadework.roles.rendering import Rendering, Tokenizer, open_rendering
-from spadework.seedmodel.build import as_sequence
+from spadework.seedmodel.build import one_reply
+from spadework.seedmodel.examples import PLAYS, plays
+from spadework.seedmodel.families import family
+from spadework.seedmodel.grammar import words_needed, write_program
 from spadework.seedmodel.shipped import model_directory
 from spadework.seedmodel.supervision import (
     PREVIOUS_TOKEN_HEADS,
@@ -44,17 +49,28 @@ def started(tokenizer: PreTrainedTokenizerFast, recipe: Recipe, *, words: tuple[
     return model
 
 
-def test_the_assistant_is_learned_and_nobody_else(rendering: Rendering) -> None:
-    conversation = (
-        Message("user", "look"),
-        Message("assistant", "door"),
-        Message("user", "on"),
-        Message("assistant", "x"),
-    )
-    sequence = as_sequence(conversation, rendering)
+def test_the_reply_is_learned_and_not_the_prompt(rendering: Rendering) -> None:
+    sequence = one_reply((Message("user", "look"),), "door", rendering)
     learned = [id_ for id_, learned in zip(sequence.ids_T, sequence.learned_T, strict=True) if learned]
-    stop = rendering.stop_ids[0]
-    assert learned == [*rendering.encode("door"), stop, *rendering.encode("x"), stop]
+    assert learned == [*rendering.encode("door"), rendering.stop_ids[0]]
+    assert rendering.decode(sequence.ids_T).startswith("<|im_start|>user\nlook<|im_end|>")
+
+
+@pytest.mark.parametrize(("name", "said"), [("lookup", "\\boxed{"), ("record", "<tool_call>")])
+def test_of_a_play_the_moves_are_learned_and_nothing_else(rendering: Rendering, name: str, said: str) -> None:
+    dials = family(name).dials(np.random.default_rng(0))
+    words = [f"word{chr(97 + index)}" for index in range(words_needed([dials]))]
+    written = write_program([family(name)], [dials], words, family(name).hints)
+    played = asyncio.run(plays([written], rendering, SeedPrompts(rendering.encode), 0))
+    assert len(played) == PLAYS
+    for number, sequence in enumerate(played):
+        text = rendering.decode(sequence.ids_T)
+        assert ("HINT" in text) == bool(number % 2)
+        learned = rendering.decode([id_ for id_, one in zip(sequence.ids_T, sequence.learned_T, strict=True) if one])
+        replies = learned.split("<|im_end|>")
+        assert replies.pop() == ""
+        assert all(reply.startswith(said) for reply in replies)
+        assert text.count("assistant\n") == len(replies)
 
 
 def test_a_start_is_repeatable(tokenizer: PreTrainedTokenizerFast) -> None:

@@ -57,10 +57,16 @@ def doctor(overrides: Overrides = None, as_json: AsJson = False) -> None:
 def _problems(config: SandboxConfig, probed: Probe, found: tuple[Package, ...]) -> list[str]:
     """A sentence for each reason why training may not run."""
     from spadework.cli.machine import package_problems
+
+    return [*package_problems(found), *isolation_problems(config, probed)]
+
+
+def isolation_problems(config: SandboxConfig, probed: Probe) -> list[str]:
+    """A sentence for each reason why programs may not run."""
     from spadework.sandbox import InfrastructureFault
     from spadework.sandbox.pool import require
 
-    problems = list(package_problems(found))
+    problems = []
     try:
         require(probed.layers, config)
     except InfrastructureFault as fault:

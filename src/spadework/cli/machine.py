@@ -22,6 +22,7 @@ EXTRAS: Mapping[str, str] = MappingProxyType(
         "renderers": TRAIN,
         "tensorboard": TRAIN,
         "matplotlib": TRAIN,
+        "gguf": "gguf",
         "pyarrow": "parquet",
         "ray": "ray",
     }

@@ -14,10 +14,13 @@ from spadework.store.records import AttemptRecord, EnvironmentRecord, Standing
 
 Row = tuple[object, ...]
 
+SHOWN_ROUNDS = 25
+
 
 def show_rounds(console: Console, pool: PoolReader, skills: Sequence[str], wanted: int, as_json: bool) -> None:
-    """One line per round, and one per environment of the round that is ``wanted``."""
-    standings = [standing for skill in skills for standing in pool.standings(skill, 0)]
+    """One line per round up to the one that is ``wanted``, at most `SHOWN_ROUNDS`, and one per environment of it."""
+    first = max(0, wanted - SHOWN_ROUNDS + 1)
+    standings = [standing for skill in skills for standing in pool.standings(skill, first, wanted)]
     environments = pool.environments(wanted)
     of_id = {standing.environment_id: standing for standing in standings}
     if as_json:
@@ -30,7 +33,8 @@ def show_rounds(console: Console, pool: PoolReader, skills: Sequence[str], wante
         )
         return
     columns = ("round", "environments", *(zone.value for zone in Zone), "plain wins", "hinted wins", "regret")
-    console.print(table([f">{name}" for name in columns], _round_rows(standings), title="Rounds"))
+    title = "Rounds" if first == 0 else f"Rounds from {first} on"
+    console.print(table([f">{name}" for name in columns], _round_rows(standings), title=title))
     columns = ("environment", "class", "skill", "zone", ">plain wins", ">hinted wins", ">regret")
     rows = [_environment_row(one, of_id.get(one.id)) for one in environments]
     console.print(table(columns, rows, title=f"Environments of round {wanted}"))

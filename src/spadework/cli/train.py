@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spadework.cli.options import Overrides
+from spadework.cli.errors import Refused
+from spadework.cli.options import AsJson, Overrides
 
 if TYPE_CHECKING:
     from spadework.config import Config
 
-EXAMPLES = "Examples: spadework train quickstart | spadework train quickstart --set seed=1 --run runs/tour"
+EXAMPLES = (
+    "Examples: spadework train quickstart | spadework train quickstart --set seed=1 --run runs/tour"
+    " | spadework train games-qwen3-4b --dry-run"
+)
 INTERRUPTED = 130
 """Exit status after Ctrl-C or SIGTERM."""
 
@@ -23,12 +27,26 @@ def train(
     run: Annotated[
         Path | None, typer.Option("--run", help="Directory of the run; runs/PRESET if not given.", show_default=False)
     ] = None,
+    only_look: Annotated[
+        bool, typer.Option("--dry-run", help="Say what the run comes to and what would fail; write nothing.")
+    ] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Train a model in environments that it writes itself. The same command continues a run that was stopped."""
+    """Train a model in environments that it writes itself. The same command continues a run that was stopped.
+
+    With --dry-run the exit status is 0 if the run may start, 1 if not; --json goes with it only.
+    """
+    from spadework.cli.dry_run import dry_run
     from spadework.presets import load_config
 
     config = load_config(preset, overrides or ())
-    _train(config, run or Path("runs") / Path(preset).stem)
+    path = run or Path("runs") / Path(preset).stem
+    if only_look:
+        dry_run(config, path, as_json)
+        return
+    if as_json:
+        raise Refused("--json is for --dry-run; a run prints its progress and keeps its numbers in metrics.jsonl")
+    _train(config, path)
 
 
 def _train(config: Config, path: Path) -> None:
@@ -43,6 +61,7 @@ def _train(config: Config, path: Path) -> None:
     from spadework.cli.output import console, plain
     from spadework.cli.watching import Watching
     from spadework.curriculum.corpus import open_corpus
+    from spadework.engines.open import notes_of
     from spadework.evaluation.heldout import HeldOut
     from spadework.sandbox.probe import isolation_of
     from spadework.selfplay import Interrupted, train
@@ -51,19 +70,22 @@ def _train(config: Config, path: Path) -> None:
     out = console()
     with ExitStack() as stack:
         directory = stack.enter_context(RunDirectory.create_or_open(path, config)) if _holds_anything(path) else None
-        if directory is None:
-            # Before the directory is made: with a setting that cannot work in it, it could not be continued.
-            open_corpus(config.corpus)
+        # Before the directory is made: with a setting that cannot work in it, it could not be continued.
+        corpus = open_corpus(config.corpus)
         isolation = asyncio.run(isolation_of(config.sandbox))
         engine, rendering = open_model(config)
         if directory is None:
             directory = stack.enter_context(RunDirectory.create_or_open(path, config))
         directory.record_start(isolation)
         out.print(plain(f"run: {path}"))
+        for note in notes_of(config):
+            out.print(plain(note), soft_wrap=True)
         heldout = HeldOut.open(config, engine, rendering, path)
         observer = stack.enter_context(Watching(out))
         try:
-            asyncio.run(train(directory, config, engine, observer, rendering=rendering, evaluate=heldout))
+            asyncio.run(
+                train(directory, config, engine, observer, rendering=rendering, corpus=corpus, evaluate=heldout)
+            )
             asyncio.run(engine.export(path / "model"))
         except Interrupted as interrupted:
             stack.close()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 QUOTED_CHARS = 80
+BLANKS = 1000
 
 
 class CorpusError(Exception):
@@ -36,6 +37,18 @@ class Source(Protocol):
     def fingerprint(self) -> str:
         """64 hexadecimal digits that change whenever any document does."""
         ...
+
+
+class NoDocuments:
+    """Blank documents, many of them: the designer is grounded in nothing, and draws are named by their document."""
+
+    fingerprint = "0" * 64
+
+    def __len__(self) -> int:
+        return BLANKS
+
+    def document(self, index: int) -> Document:
+        return Document(f"none/{index}", "", "")
 
 
 class Skipped:

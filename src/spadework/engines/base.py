@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from spadework.learning.loss import PolicyLoss
 
@@ -76,9 +76,12 @@ class ForwardBackward:
 
 @dataclass(frozen=True)
 class OptimStep:
-    """``applied`` is False if the gradient was not finite: the step was refused and the weights stayed."""
+    """``applied`` is False if the gradient was not finite: the step was refused and the weights stayed.
 
-    grad_norm: float
+    ``grad_norm`` is the norm before the clip, or None if the engine is not told.
+    """
+
+    grad_norm: float | None
     applied: bool
     policy_version: int
 
@@ -122,7 +125,21 @@ class Engine(Protocol):
     async def load(self, directory: Path) -> None: ...
 
     async def export(self, directory: Path) -> None:
-        """Write weights and tokenizer so that plain `from_pretrained` loads them."""
+        """Write weights and tokenizer so that `from_pretrained` loads them; of an adapter, it and the tokenizer."""
+        ...
+
+
+@runtime_checkable
+class TakesWholeSteps(Protocol):
+    """An engine that must know a whole step before its first pass: it is given all passes and the step at once.
+
+    A service that is far away is then asked once, and one that averages over sequences is told the right weights.
+    """
+
+    async def whole_step(
+        self, passes: Sequence[Sequence[Datum]], loss: PolicyLoss, learning_rate: float
+    ) -> tuple[tuple[ForwardBackward, ...], OptimStep]:
+        """As `forward_backward` of every pass and then `optim_step`."""
         ...
 
 
@@ -144,3 +161,11 @@ class Cohort(Protocol):
 
 class ContextTooLong(ValueError):
     """The prompt and the reply's budget do not fit the model's context."""
+
+
+class StaleCohort(RuntimeError):
+    """The weights changed while the cohort was open: it belongs to a policy that is gone."""
+
+
+class EngineFault(Exception):
+    """What the engine needs is not there, or refuses; the message says what and what to do."""

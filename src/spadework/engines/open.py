@@ -1,4 +1,4 @@
-"""Opening the engine that a configuration names. torch is imported only here and below."""
+"""Opening the engine that a configuration names. torch and tinker are imported only here and below."""
 
 from __future__ import annotations
 
@@ -6,25 +6,58 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spadework.config import Config
+from spadework.engines.base import Engine
 
 if TYPE_CHECKING:
     from spadework.engines.local.engine import LocalEngine
+    from spadework.engines.tinker.engine import TinkerEngine
 
 
 class MissingExtra(ImportError):
     """An optional dependency is not installed; the message has the install line."""
 
 
-def open_engine(config: Config, model_dir: Path) -> LocalEngine:
+def open_engine(config: Config, model_dir: Path) -> Engine:
     """The engine of ``config`` with the model in ``model_dir`` (the resolved ``config.model.path``).
 
-    Raises MissingExtra without torch or transformers, and ModelUnusable for a directory that does not fit.
+    Raises MissingExtra without the packages that it needs, what `LocalEngine.open` raises, and EngineFault for a
+    service that cannot be used.
     """
+    return _open_tinker(config, model_dir) if config.engine.kind == "tinker" else _open_local(config, model_dir)
+
+
+def notes_of(config: Config) -> tuple[str, ...]:
+    """What the person who starts the run must see to, because the engine cannot."""
+    if config.engine.kind != "tinker":
+        return ()
+    from spadework.engines.tinker.backends import notes
+
+    return notes(config)
+
+
+def _open_local(config: Config, model_dir: Path) -> LocalEngine:
     try:
         from spadework.engines.local.engine import LocalEngine
+
+        return LocalEngine.open(model_dir, config.engine, config.model, config.learning, config.seed)
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] not in ("torch", "transformers", "safetensors"):
+        if error.name is None or error.name.partition(".")[0] not in ("torch", "transformers", "safetensors", "peft"):
             raise
         message = f"the local engine needs {error.name}, which is not installed: pip install 'spadework[train]'"
         raise MissingExtra(message) from error
-    return LocalEngine.open(model_dir, config.engine, config.model, config.learning)
+
+
+def _open_tinker(config: Config, model_dir: Path) -> TinkerEngine:
+    from spadework.engines.tinker.backends import backend_of, require_possible
+    from spadework.engines.tinker.engine import TinkerEngine
+
+    require_possible(config)
+    try:
+        from spadework.engines.tinker.sdk import TinkerService
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != "tinker":
+            raise
+        message = "the tinker engine needs tinker, which is not installed: pip install 'spadework[train,tinker]'"
+        raise MissingExtra(message) from error
+    service = TinkerService.open(config.engine.tinker, takes_mask=backend_of(config).takes_mask)
+    return TinkerEngine.open(config, service, model_dir)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -55,8 +55,9 @@ class NoveltyIndex(Protocol):
         """Remember a program."""
 
 
+@lru_cache(maxsize=64)
 def fingerprint(source: str) -> Fingerprint:
-    """Raises ProgramRejected if ``source`` does not parse."""
+    """Raises ProgramRejected if ``source`` does not parse. The last programs of a round are remembered."""
     tokens = canonical_tokens(strip_docstrings(parse_source(source)))
     text = "\x1f".join(f"{token.kind.value}{token.text}" for token in tokens)
     digest = hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
@@ -136,7 +137,9 @@ def _shingles(tokens: list[str]) -> Shingles:
     multipliers = _hash_functions()[0][:SHINGLE_TOKENS]
     windows_NK = np.lib.stride_tricks.sliding_window_view(hashed_N, SHINGLE_TOKENS)
     mixed_N = (windows_NK * multipliers).sum(axis=1, dtype=np.uint64)
-    return np.unique(mixed_N ^ (mixed_N >> np.uint64(29)))
+    distinct_N = np.unique(mixed_N ^ (mixed_N >> np.uint64(29)))
+    distinct_N.setflags(write=False)
+    return distinct_N
 
 
 def _hash64(token: str) -> int:

@@ -12,13 +12,14 @@ from pathlib import Path
 
 from spadework.config import Config
 from spadework.engines.base import Engine
-from spadework.evaluation.items import Item, ItemList, load_items
+from spadework.evaluation.items import Item, ItemList, load_items, shipped_items, suite_of
 from spadework.evaluation.results import Evaluation, ItemResult, readings, write_result
 from spadework.roles.agent import EpisodeRequest, Player
 from spadework.roles.episode import Arm, Episode, episode_return
 from spadework.roles.plays import Played, play_all
 from spadework.roles.prompts import prompt_style
 from spadework.roles.rendering import Rendering
+from spadework.roles.tool_rendering import tools_of
 from spadework.sandbox import ProgramHost, open_sandbox
 from spadework.sandbox.limits import SandboxConfig
 
@@ -40,7 +41,8 @@ class HeldOut:
     @classmethod
     def open(cls, config: Config, engine: Engine, rendering: Rendering, run: Path | None = None) -> HeldOut:
         """With the items that the configuration asks for. Raises ItemsUnusable."""
-        return cls(load_items(per_family=config.evaluation.items), config, engine, rendering, run)
+        path = shipped_items(suite_of(config.agent.action_format))
+        return cls(load_items(path, config.evaluation.items), config, engine, rendering, run)
 
     async def __call__(self, iterations: int) -> Mapping[str, float]:
         """Play all items after so many iterations, keep the results in the run, and give them as metrics."""
@@ -52,10 +54,9 @@ class HeldOut:
     async def evaluate(self, iterations: int | None = None) -> Evaluation:
         config = self.config
         agent = config.agent.model_copy(update={"temperature": config.evaluation.temperature})
-        if agent.action_format == "tool_call":
-            agent = agent.model_copy(update={"action_format": "boxed"})  # the items are games
-        prompts = prompt_style(config.model.prompts, self.rendering.encode)
-        player = Player(self.rendering, prompts, agent, config.model.max_context_tokens, DRAWS_SEED)
+        prompts = prompt_style(config.model.prompts, self.rendering.encode, agent.action_format)
+        tools = tools_of(self.rendering, agent.action_format)
+        player = Player(self.rendering, prompts, agent, config.model.max_context_tokens, DRAWS_SEED, tools)
 
         async def play(requests: Sequence[EpisodeRequest], sandbox: ProgramHost) -> Played:
             return await play_all(requests, self.engine, sandbox, player)

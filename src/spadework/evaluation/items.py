@@ -5,11 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Literal
 
-_SHIPPED = Path(__file__).parent / "suites" / "games-v1.jsonl"
+from spadework.environment.actions import ActionFormat
+
+Suite = Literal["games", "tools"]
+VERSIONS: Mapping[Suite, int] = {"games": 2, "tools": 1}
+"""Of the lists that are shipped."""
+_SHIPPED = Path(__file__).parent / "suites"
 
 
 class ItemsUnusable(Exception):
@@ -44,12 +51,22 @@ class ItemList:
     items: tuple[Item, ...]
 
 
-def load_items(path: Path | None = None, per_family: int = 0) -> ItemList:
-    """Read the list at ``path``, or the one shipped in the package; ``per_family`` > 0 keeps the first of each family.
+def suite_file(suite: Suite) -> str:
+    """The name of its shipped list."""
+    return f"{suite}-v{VERSIONS[suite]}.jsonl"
 
-    Raises ItemsUnusable.
-    """
-    path = path or _SHIPPED
+
+def suite_of(action_format: ActionFormat) -> Suite:
+    """What agents that act in this way are asked."""
+    return "tools" if action_format == "tool_call" else "games"
+
+
+def shipped_items(suite: Suite) -> Path:
+    return _SHIPPED / suite_file(suite)
+
+
+def load_items(path: Path, per_family: int = 0) -> ItemList:
+    """Read the list at ``path``; ``per_family`` > 0 keeps the first of each family. Raises ItemsUnusable."""
     try:
         content = path.read_bytes()
     except OSError as error:

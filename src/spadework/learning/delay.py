@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from spadework.learning.batch import TrainingSample
 
@@ -74,8 +78,8 @@ class DelayBuffer:
         return self._take(list(self._waiting))
 
     def state(self) -> dict[str, Any]:
-        """Everything, as JSON can hold it."""
-        waiting = [{"added": held.added, "sample": asdict(held.sample)} for held in self._waiting.values()]
+        """Everything, as JSON can hold it; arrays are packed, since a round of designs has half a million tokens."""
+        waiting = [{"added": held.added, "sample": _packed(held.sample)} for held in self._waiting.values()]
         return {"delay": self._delay, "waiting": waiting}
 
     @classmethod
@@ -83,11 +87,34 @@ class DelayBuffer:
         """The buffer that gave ``state``; equal in every sample and in order."""
         buffer = cls(int(state["delay"]))
         for held in state["waiting"]:
-            fields = dict(held["sample"])
-            for name in ("token_ids_T", "sampled_T", "logprobs_T"):
-                fields[name] = tuple(fields[name])
-            buffer.add(int(held["added"]), [PendingSample(**fields)])
+            buffer.add(int(held["added"]), [_unpacked(held["sample"])])
         return buffer
 
     def _take(self, keys: list[str]) -> tuple[Released, ...]:
         return tuple(self._waiting.pop(key) for key in keys)
+
+
+def _packed(sample: PendingSample) -> dict[str, Any]:
+    return {
+        "key": sample.key,
+        "temperature": sample.temperature,
+        "token_ids_T": _text(np.asarray(sample.token_ids_T, dtype="<i4")),
+        "sampled_T": _text(np.packbits(np.asarray(sample.sampled_T, dtype=bool))),
+        "logprobs_T": _text(np.asarray(sample.logprobs_T, dtype="<f8")),
+    }
+
+
+def _unpacked(fields: Mapping[str, Any]) -> PendingSample:
+    token_ids_T = np.frombuffer(base64.b64decode(fields["token_ids_T"]), dtype="<i4")
+    marks = np.frombuffer(base64.b64decode(fields["sampled_T"]), dtype=np.uint8)
+    return PendingSample(
+        key=fields["key"],
+        token_ids_T=tuple(token_ids_T.tolist()),
+        sampled_T=tuple(np.unpackbits(marks, count=len(token_ids_T)).astype(bool).tolist()),
+        logprobs_T=tuple(np.frombuffer(base64.b64decode(fields["logprobs_T"]), dtype="<f8").tolist()),
+        temperature=fields["temperature"],
+    )
+
+
+def _text(array: NDArray[Any]) -> str:
+    return base64.b64encode(array.tobytes()).decode("ascii")

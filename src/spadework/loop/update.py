@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from spadework.config import LearningConfig
-from spadework.engines.base import Datum, Engine, ForwardBackward
+from spadework.engines.base import Datum, Engine, ForwardBackward, OptimStep, TakesWholeSteps
 from spadework.learning.batch import (
     ROLES,
     Role,
@@ -42,7 +42,7 @@ async def update_policy(
     """Train on ``samples`` and return the metrics under `learning/`; nothing to train skips the step.
 
     Each minibatch is one optimiser step over both roles, whose gradients are taken one after the other so that the
-    norm of each is known. Delayed samples are corrected to the policy before the first step.
+    norm of each is known, where the engine can tell. Delayed samples are corrected to the policy before the first step.
     """
     weights = RoleWeights(config.agent_weight, config.designer_weight)
     trained = [sample for sample in samples if weights.of(sample.role) > 0]
@@ -53,17 +53,25 @@ async def update_policy(
     tally = _Tally()
     loss = PolicyLoss(config.clip_low, config.clip_high)
     for number, minibatch in enumerate(split(trained, config.minibatches, run_seed, iteration)):
-        for role in ROLES:
-            members = [sample for sample in minibatch if sample.role == role]
-            if members:
-                data = _data(members, weights, scores, config)
-                tally.pass_made(role, members, data, await engine.forward_backward(data, loss), is_first=number == 0)
-        step = await engine.optim_step(config.learning_rate)
+        roles = [(role, [sample for sample in minibatch if sample.role == role]) for role in ROLES]
+        passes = [(role, members, _data(members, weights, scores, config)) for role, members in roles if members]
+        results, step = await _step(engine, [data for _, _, data in passes], loss, config.learning_rate)
+        for (role, members, data), result in zip(passes, results, strict=True):
+            tally.pass_made(role, members, data, result, is_first=number == 0)
         tally.step_made(step.grad_norm, step.applied)
     readings |= {"learning/skipped": 0, **tally.readings(), **_importance_readings(trained, scores, config.tis_cap)}
     if scores.reference:
         readings["learning/kl"] = _kl(trained, weights, scores)
     return readings
+
+
+async def _step(
+    engine: Engine, passes: Sequence[Sequence[Datum]], loss: PolicyLoss, learning_rate: float
+) -> tuple[Sequence[ForwardBackward], OptimStep]:
+    if isinstance(engine, TakesWholeSteps):
+        return await engine.whole_step(passes, loss, learning_rate)
+    results = [await engine.forward_backward(data, loss) for data in passes]
+    return results, await engine.optim_step(learning_rate)
 
 
 async def _score(
@@ -126,19 +134,21 @@ class _Tally:
             rows = zip(samples, data, result.logprobs, strict=True)
             self._on_policy += [(datum, logprobs) for sample, datum, logprobs in rows if not sample.delayed]
 
-    def step_made(self, grad_norm: float, applied: bool) -> None:
+    def step_made(self, grad_norm: float | None, applied: bool) -> None:
         self._losses.append(self._loss)
         self._loss = 0.0
-        self._step_norms.append(grad_norm)
+        if grad_norm is not None:
+            self._step_norms.append(grad_norm)
         self._refused += not applied
 
     def readings(self) -> dict[str, float]:
         found: dict[str, float] = {
             "learning/loss": _mean(self._losses),
-            "learning/grad_norm": _mean(self._step_norms),
             "learning/clipped_share": self._clipped / self._tokens,
             "learning/refused_steps": self._refused,
         }
+        if self._step_norms:
+            found["learning/grad_norm"] = _mean(self._step_norms)
         norms = {role: _mean(values) for role, values in self._norms.items() if values}
         total = math.fsum(norms.values())
         for role, norm in norms.items():

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jinja2 import TemplateError
@@ -32,9 +33,18 @@ Tools = Sequence[Mapping[str, Any]]
 _OPENING = (Message("user", "Name a colour."),)
 _SYSTEM_OPENING = (Message("system", "Be brief."), *_OPENING)
 _REPLIES = ("red", "Blue, I think:\n\n  azure {x}")
-_THINKING_REPLIES = tuple(f"<think>\nWhich one?\n</think>\n\n{reply}" for reply in _REPLIES)
+_OPEN_THINKING = "<think>"
+_THINKING_REPLIES = tuple(f"{_OPEN_THINKING}\nWhich one?\n</think>\n\n{reply}" for reply in _REPLIES)
+_THINKING_MARKS = frozenset((_OPEN_THINKING, "</think>"))
 _QUESTIONS = ("Another one?", '\n 42 <b>\\boxed{7}</b>\n\nAnd "one" more: é✓')
 
+
+_SWITCHES: Mapping[str, Any] = MappingProxyType({"truncate_history_thinking": False, "date_string": "26 Jul 2024"})
+"""For templates that know them: keep earlier thinking (Nemotron); not today's date, with which equal runs would differ
+from day to day (Llama, whose own default this date is)."""
+
+_FAMILIES = ("qwen3", "nemotron-3", "llama-3")
+"""Renderers that are tried for any model; one is taken only if it renders as the model's own template does."""
 
 PROBE_TOOL: dict[str, Any] = {
     "type": "function",
@@ -59,6 +69,9 @@ class Tokenizer(Protocol):
     chat_template: Any
     eos_token_id: int | None
     all_special_tokens: list[str]
+    added_tokens_decoder: Mapping[int, Any]
+
+    def __len__(self) -> int: ...
 
     def encode(self, text: str, *, add_special_tokens: bool) -> list[int]: ...
 
@@ -80,19 +93,21 @@ class Rendering:
         self.tokenizer = tokenizer
         self._renderer = renderer
         self._prompt = self._render(_OPENING)
-        full = self._render((*_OPENING, Message("assistant", _REPLIES[0]), Message("user", _QUESTIONS[0])))
-        specials = {token: set(self._encode(token)) for token in tokenizer.all_special_tokens if token}
+        self.opens_thinking = self.decode(self._prompt).rstrip().endswith(_OPEN_THINKING)
+        """Whether the header of a reply opens its thinking."""
+        self._probe = Message("assistant", (_THINKING_REPLIES if self.opens_thinking else _REPLIES)[0])
+        full = self._render((*_OPENING, self._probe, Message("user", _QUESTIONS[0])))
+        self._specials = _special_tokens(tokenizer)
         known = tuple(self._renderer.get_stop_token_ids())
         # Some templates end a turn with a token of their own instead of the end-of-text token.
-        ends = (*known, *(next(iter(ids)) for ids in specials.values() if len(ids) == 1))
-        end = _first_of(ends, full[len(self._prompt) :])
+        ids = (self._encode(token) for token in self._specials)
+        end = self._end_of_reply((*known, *(one[0] for one in ids if len(one) == 1)), full[len(self._prompt) :])
         if full[: len(self._prompt)] != self._prompt or end is None:
             raise RenderingRefused(_rewrites(name, "no reply stands between its prompt and a token that ends it"))
         self._reply = full[len(self._prompt) : len(self._prompt) + end + 1]
+        self._require_one_part(name)
         self.stop_ids: Ids = tuple(dict.fromkeys((self._reply[-1], *known)))
         self._takes_system = self._accepts_system()
-        marks = {*self._render(_SYSTEM_OPENING if self._takes_system else _OPENING), *full, *known}
-        self._turn_marks = tuple(token for token, ids in specials.items() if ids <= marks)
         self._opening_frame = self._frame(lambda message: self._render([message]))
         self._delta_frame = self._frame(lambda message: self._rendered_delta([message]))
         self._result_marks: tuple[str, ...] = ()
@@ -102,9 +117,9 @@ class Rendering:
 
         Raises RenderingRefused if the template cannot express them (some know no system role).
         """
-        cleaned = [self._without_turn_marks(message) for message in messages]
+        cleaned = [self._without_marks(message) for message in messages]
         if tools:
-            return self._render(cleaned, self._parted(list(tools), self._turn_marks))
+            return self._render(cleaned, self._parted(list(tools), self._specials))
         return self._framed(self._opening_frame, cleaned) or self._render(cleaned)
 
     def next_prompt(self, prompt_ids: Sequence[int], sampled_ids: Sequence[int], new: Sequence[Message]) -> Ids:
@@ -114,7 +129,7 @@ class Rendering:
         """
         if not sampled_ids or sampled_ids[-1] not in self.stop_ids:
             raise ValueError("a reply that does not end in a stop token was cut: no turn can follow it")
-        return (*prompt_ids, *sampled_ids, *self._delta([self._without_turn_marks(m) for m in new]))
+        return (*prompt_ids, *sampled_ids, *self._delta([self._without_marks(m) for m in new]))
 
     def encode(self, text: str) -> Ids:
         """The ids of plain text, without template or special tokens."""
@@ -145,11 +160,27 @@ class Rendering:
                 if full[: len(ids)] != ids or end is None:
                     raise RenderingRefused(_rewrites(self.name, f"{reply!r} does not follow its prompt"))
                 sampled = full[len(ids) : len(ids) + end + 1]
-                if "".join(reply.split()) not in "".join(self.decode(sampled).split()):
+                written = reply.removeprefix(_OPEN_THINKING) if self.opens_thinking else reply
+                if "".join(written.split()) not in "".join(self.decode(sampled).split()):
                     raise RenderingRefused(_rewrites(self.name, f"{reply!r} does not stay whole"))
                 ids = self.next_prompt(ids, sampled, (Message("user", question),))
                 if full != ids:
                     raise RenderingRefused(_rewrites(self.name, f"{question!r} changes what stands before it"))
+
+    def _end_of_reply(self, ends: Sequence[int], ids: Ids) -> int | None:
+        """Where the token stands that ends the probe's reply: the first of ``ends`` behind its text."""
+        places = (place for place, token in enumerate(ids) if token in ends)
+        return next((place for place in places if _REPLIES[0] in self.decode(ids[:place])), None)
+
+    def _require_one_part(self, name: str) -> None:
+        """Raises RenderingRefused for replies in channels: the token that ends a channel would end the reply."""
+        text = self.decode(self._reply[:-1])
+        inside = [token for token in self._specials if token in text and token not in _THINKING_MARKS]
+        if inside:
+            raise RenderingRefused(
+                f"the chat template of {name} divides replies into parts ({', '.join(inside)}), which are not read "
+                "here; use a model whose reply is one text"
+            )
 
     def _delta(self, new: Sequence[Message]) -> Ids:
         return self._framed(self._delta_frame, new) or self._rendered_delta(new)
@@ -174,10 +205,7 @@ class Rendering:
         """The ids between a finished reply and the next one: those after any finished reply, so after the probe's."""
         closed = (*self._prompt, *self._reply)
         bridge = self._renderer.bridge_to_next_turn(list(self._prompt), list(self._reply), _as_dicts(new))
-        if bridge is not None:
-            ids = tuple(bridge.token_ids)
-        else:
-            ids = self._render((*_OPENING, Message("assistant", _REPLIES[0]), *new))
+        ids = tuple(bridge.token_ids) if bridge is not None else self._render((*_OPENING, self._probe, *new))
         if ids[: len(closed)] != closed:
             raise RenderingRefused(_rewrites(self.name, f"{new[0].content[:60]!r} changes what stands before it"))
         return ids[len(closed) :]
@@ -211,9 +239,9 @@ class Rendering:
     def _encode(self, text: str) -> list[int]:
         return self.tokenizer.encode(text, add_special_tokens=False)
 
-    def _without_turn_marks(self, message: Message) -> Message:
-        """Part the template's own marks where they occur in a text, so that no text can pose as another speaker."""
-        marks = (*self._turn_marks, *(self._result_marks if message.role == "tool" else ()))
+    def _without_marks(self, message: Message) -> Message:
+        """Part special tokens where they occur in a text, so that no text can pose as another speaker."""
+        marks = (*self._specials, *(self._result_marks if message.role == "tool" else ()))
         texts = {key: self._parted(getattr(message, key), marks) for key in ("content", "name", "call_id")}
         return replace(message, **texts)
 
@@ -241,27 +269,44 @@ def open_rendering(tokenizer: Tokenizer, model: str | Path, thinking: bool) -> R
         raise RenderingRefused(
             f"{model} has no chat template: add `chat_template` to its tokenizer, or use an instruction-tuned model"
         )
+    if not thinking and _opens_thinking(tokenizer):
+        raise RenderingRefused(
+            f"the chat template of {model} opens the thinking of every reply, which agent.thinking = false cannot "
+            "switch off; set it to true, or use a template that leaves thinking out"
+        )
     for config in _hand_written(str(model), thinking):
         renderer = _matching(tokenizer, config, thinking)
         if renderer is not None:
             rendering = Rendering(tokenizer, renderer, f"{model} ({config.name} renderer)")
-            rendering.prove_append_only(_REPLIES)
+            rendering.prove_append_only(_THINKING_REPLIES if rendering.opens_thinking else _REPLIES)
             return rendering
     renderers = _package()
-    default = renderers.create_renderer(tokenizer, renderers.DefaultRendererConfig(enable_thinking=thinking))
-    rendering = Rendering(tokenizer, default, str(model))
+    config = renderers.DefaultRendererConfig(enable_thinking=thinking, **_SWITCHES)
+    rendering = Rendering(tokenizer, renderers.create_renderer(tokenizer, config), str(model))
     rendering.prove_append_only(_THINKING_REPLIES if thinking else _REPLIES)
     return rendering
 
 
+def _opens_thinking(tokenizer: Tokenizer) -> bool:
+    """Whether replies start inside the thinking although it is off."""
+    options = {"add_generation_prompt": True, "tokenize": False, "enable_thinking": False, **_SWITCHES}
+    try:
+        text: str = tokenizer.apply_chat_template(_as_dicts(_OPENING), **options)
+    except TemplateError:
+        return False  # opening the rendering says so
+    return text.rstrip().endswith(_OPEN_THINKING)
+
+
 def _hand_written(model: str, thinking: bool) -> Iterator[RendererConfig]:
-    """Configurations to try: the one registered for the model's name, then Qwen3's, which many small models share."""
+    """Configurations to try: the one registered for the model's name, then those that many models share."""
     renderers = _package()
     registered = renderers.base.MODEL_RENDERER_MAP.get(model)
-    for name in dict.fromkeys((*([registered] if registered else ()), "qwen3")):
+    for name in dict.fromkeys((*([registered] if registered else ()), *_FAMILIES)):
         blank = renderers.config_from_name(name)
+        fields = type(blank).template_field_names()
         options: dict[str, object] = {"thinking_retention": "all"}
-        if "enable_thinking" not in type(blank).template_field_names():
+        options |= {switch: value for switch, value in _SWITCHES.items() if switch in fields}
+        if "enable_thinking" not in fields:
             yield type(blank)(**options)
             continue
         # A template without a switch renders like one whose thinking is on: nothing is written for the model.
@@ -277,7 +322,7 @@ def _matching(tokenizer: Tokenizer, config: RendererConfig, thinking: bool) -> R
     except (AssertionError, ValueError):  # the tokenizer lacks a token that the renderer needs
         return None
     for opening in (_OPENING, _SYSTEM_OPENING):
-        options = {"add_generation_prompt": True, "return_dict": False, "enable_thinking": thinking}
+        options = {"add_generation_prompt": True, "return_dict": False, "enable_thinking": thinking, **_SWITCHES}
         try:
             own = tokenizer.apply_chat_template(_as_dicts(opening), tokenize=True, **options)
         except TemplateError:  # the template knows no system role
@@ -290,6 +335,7 @@ def _matching(tokenizer: Tokenizer, config: RendererConfig, thinking: bool) -> R
 def _tools_match(tokenizer: Tokenizer, renderer: Renderer, thinking: bool) -> bool:
     """Whether ``renderer`` writes schemas of tools as the template does, or the template does not know any."""
     options = {"add_generation_prompt": True, "return_dict": False, "enable_thinking": thinking, "tokenize": True}
+    options |= _SWITCHES
     opening = _as_dicts(_SYSTEM_OPENING)
     try:
         own = list(tokenizer.apply_chat_template(opening, tools=[PROBE_TOOL], **options))
@@ -299,6 +345,12 @@ def _tools_match(tokenizer: Tokenizer, renderer: Renderer, thinking: bool) -> bo
         return True
     theirs: list[int] = renderer.render_ids(opening, tools=[PROBE_TOOL], add_generation_prompt=True)
     return own == theirs
+
+
+def _special_tokens(tokenizer: Tokenizer) -> tuple[str, ...]:
+    """Every special token, also those that the tokenizer has without naming them one of its own (Llama's)."""
+    marked = (str(token) for token in tokenizer.added_tokens_decoder.values() if token.special)
+    return tuple(dict.fromkeys(token for token in (*tokenizer.all_special_tokens, *marked) if token))
 
 
 def _package() -> Any:

@@ -18,6 +18,7 @@ class LayerName(StrEnum):
     PROCESS = "process"
     RESOURCE_LIMITS = "resource-limits"
     DIES_WITH_HOST = "dies-with-host"
+    CONTROL_GROUP = "control-group"
     USER_NOBODY = "user-nobody"
     NO_CAPABILITIES = "no-capabilities"
     NO_NEW_PRIVILEGES = "no-new-privileges"
@@ -49,6 +50,11 @@ PURPOSES: Mapping[LayerName, Purpose] = MappingProxyType(
         LayerName.PROCESS: Purpose("touch the memory, environment or descriptors of the trainer", "run spadework"),
         LayerName.RESOURCE_LIMITS: Purpose("use more memory, CPU time or descriptors than it is given", "run on Linux"),
         LayerName.DIES_WITH_HOST: Purpose("live on when spadework has ended", "run on Linux"),
+        LayerName.CONTROL_GROUP: Purpose(
+            "use up the memory of the machine together with others",
+            "run on Linux where control groups of version 2 are delegated to this user, as with `systemd-run --user "
+            "--scope -p Delegate=yes`",
+        ),
         LayerName.USER_NOBODY: Purpose("act as the user that runs spadework", "run as a root that may change its user"),
         LayerName.NO_CAPABILITIES: Purpose("use a privilege of root or of a user namespace", "run on Linux"),
         LayerName.NO_NEW_PRIVILEGES: Purpose("gain rights through a set-user-id program", "run on Linux"),

@@ -122,5 +122,4 @@ def _limit_s(call: PlayCall, limits: Limits) -> float:
 
 def _checksum(value: object) -> int:
     """Of an answer's value without its info, which need not repeat."""
-    compared = value[:4] if isinstance(value, list) else value
-    return zlib.crc32(repr(compared).encode("utf-8", "surrogatepass"))
+    return zlib.crc32(wire.encode_value(value[:4] if isinstance(value, list) else value))

@@ -18,13 +18,15 @@ from spadework.sandbox.worker import Lost, WorkerProcess
 class Record:
     """How often the processes of one source had to be ended, and why the last time.
 
-    ``keep`` is called at each count, so that only culprits are remembered after they are closed.
+    ``keep`` is called at each change, so that only culprits are remembered after they are closed.
     """
 
     keep: Callable[[Record], object]
     kills: int = 0
     kind: FaultKind = FaultKind.EXIT
     reason: str = ""
+    one_by_one: bool = False
+    """Each answer is waited for before the next call runs, since a process died and several may be guilty."""
 
 
 class Program(BaseProgram[Play]):
@@ -92,9 +94,10 @@ class Program(BaseProgram[Play]):
 
     async def _add_worker(self) -> WorkerProcess:
         worker = await self._start(self._source)
-        worker.on_death = self._count
+        worker.on_death, worker.on_doubt = self._count, self._doubt
+        worker.gathers = not self._record.one_by_one
         try:
-            answer = await worker.request("load", 0, None, self.limits.load_timeout_s)
+            answer = await worker.request("load", 0, worker.gathers, self.limits.load_timeout_s)
             if isinstance(answer, Lost):
                 if not answer.guilty:
                     raise InfrastructureFault(f"the program could not be loaded: {answer.reason}")
@@ -111,6 +114,10 @@ class Program(BaseProgram[Play]):
         self.note(answer.notes)
         self._workers.append(worker)
         return worker
+
+    def _doubt(self) -> None:
+        self._record.one_by_one = True
+        self._record.keep(self._record)
 
     def _count(self, kind: FaultKind, reason: str) -> None:
         record = self._record

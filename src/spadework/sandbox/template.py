@@ -16,9 +16,10 @@ from pathlib import Path
 
 import msgpack
 
+from spadework.sandbox import control_group
 from spadework.sandbox.deadlines import Watch
 from spadework.sandbox.inside.template import DIED, KILL, MESSAGE, READY, REFUSED, SPAWN, SPAWNED, Settings
-from spadework.sandbox.layers import LayerName
+from spadework.sandbox.layers import SWITCHED_OFF, LayerName
 from spadework.sandbox.limits import Limits
 from spadework.sandbox.outcomes import InfrastructureFault
 from spadework.sandbox.worker import WorkerProcess
@@ -55,8 +56,16 @@ ENVIRONMENT = {
 class Template:
     """One running template. Use `start`; a dead one stays dead and takes its workers with it."""
 
-    def __init__(self, process: subprocess.Popen[bytes], control: socket.socket, limits: Limits, watch: Watch) -> None:
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        control: socket.socket,
+        limits: Limits,
+        watch: Watch,
+        group: Path | None = None,
+    ) -> None:
         self.alive = True
+        self._group = group
         self._process = process
         self._control = control
         self._limits = limits
@@ -79,6 +88,7 @@ class Template:
 
         Raises InfrastructureFault, with what the process wrote, if it does not start.
         """
+        group, absent = _control_group(limits, without)
         ours, theirs = socket.socketpair()
         package = Path(__file__).parent
         settings = Settings(
@@ -88,7 +98,8 @@ class Template:
             paths=_folders(extras),
             extras=list(extras),
             limits={name: value for name, value in limits.model_dump().items() if isinstance(value, int)},
-            without=list(without),
+            absent=absent,
+            group=str(group or ""),
         )
         with theirs:
             process = subprocess.Popen(
@@ -101,7 +112,7 @@ class Template:
                 start_new_session=True,
                 cwd="/",
             )
-        template = cls(process, ours, limits, watch)
+        template = cls(process, ours, limits, watch, group)
         assert process.stderr is not None
         try:
             started = await asyncio.wait_for(asyncio.shield(template._ready), START_TIMEOUT_S)
@@ -160,6 +171,8 @@ class Template:
             if self._loop.time() > deadline:
                 self._process.kill()
             await asyncio.sleep(POLL_S)
+        while self._group is not None and not control_group.remove(self._group) and self._loop.time() < deadline:
+            await asyncio.sleep(POLL_S)
         self._finalizer.detach()
 
     def _on_message(self) -> None:
@@ -203,6 +216,17 @@ class Template:
         for worker in list(self._workers.values()):
             worker.lost_with_template()
         self._workers.clear()
+
+
+def _control_group(limits: Limits, without: Collection[LayerName]) -> tuple[Path | None, dict[str, str]]:
+    """(the folder of a new group if one can be made, layers that are left out and why)."""
+    absent = dict.fromkeys(map(str, without), SWITCHED_OFF)
+    if LayerName.CONTROL_GROUP in without:
+        return None, absent
+    try:
+        return control_group.make(limits.total_memory_mb), absent
+    except control_group.NoControlGroup as reason:
+        return None, absent | {LayerName.CONTROL_GROUP: str(reason)}
 
 
 def _resolve(future: asyncio.Future[bool], value: bool) -> None:

@@ -55,6 +55,12 @@ def encode_request(sequence: int, call: str, play: int, argument: object, limit_
     return encoded
 
 
+def encode_value(value: object) -> bytes:
+    """Equal bytes for equal values of an answer."""
+    encoded: bytes = _pack(value)
+    return encoded
+
+
 def max_answer_bytes(limits: Limits) -> int:
     """The longest answer that a program within ``limits`` needs."""
     return BYTES_PER_CHAR * (limits.max_observation_chars + limits.max_info_chars) + SLACK_BYTES

@@ -1,7 +1,9 @@
 """The host's handle on one worker process: requests in flight, deadlines, death.
 
-Requests are answered in order, so the first unanswered one is the one that runs: it alone is measured against
-its deadline, and it alone is guilty if the process dies.
+Requests are answered in order, and answers to calls of the same name travel together. So the first unanswered one is
+the one that runs, or has run a moment ago and is of the same name: its deadline is that of the one that runs. If the
+process dies, the guilty one is among those that were sent. If they are several, all count as innocent and are asked
+again, in a process that gathers no answers: there the first unanswered one is the one that runs.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from spadework.sandbox.deadlines import GRACE_S, Watch, waited_for_cpu_s
+from spadework.sandbox.deadlines import GRACE_S, LONG_S, Watch, cpu_times_s, give_way, take_turns_again
 from spadework.sandbox.inside.deadline import PATIENCE
 from spadework.sandbox.inside.worker import EXIT_BROKEN, EXIT_MEMORY, NOUNS
 from spadework.sandbox.limits import Limits
@@ -21,6 +23,8 @@ from spadework.sandbox.outcomes import FaultKind
 from spadework.sandbox.wire import Answer, FrameReader, ProtocolBreach, answer_of, encode_request, max_answer_bytes
 
 SLOW_S = 0.04
+HARD_PATIENCE = 1.5 * PATIENCE
+"""The deadline inside, which a process of low priority meets late, comes before."""
 REPORT_TIMEOUT_S = 5.0
 RECEIVE_BYTES = 1 << 16
 
@@ -41,12 +45,15 @@ class Request:
     limit_s: float
     future: asyncio.Future[Answer | Lost]
     started_at: float = 0.0
-    waited_s: float | None = None
-    """What the process had waited for a CPU in its life, when this request was first seen to be slow."""
+    before_s: tuple[float, float] | None = None
+    """What the process had run and waited for a CPU in its life, when this request was first seen to be slow."""
 
 
 class WorkerProcess:
-    """A forked worker. ``on_death`` hears (kind, reason) once, if the process ended by its own doing."""
+    """A forked worker. ``on_death`` hears (kind, reason) once, if the process ended by its own doing.
+
+    If the guilty request is one of several, ``on_doubt`` is called instead.
+    """
 
     def __init__(
         self, channel: socket.socket, limits: Limits, watch: Watch, kill: Callable[[WorkerProcess], None]
@@ -55,7 +62,10 @@ class WorkerProcess:
         self.plays = 0
         self.retiring = False
         self.alive = True
+        self.gathers = True
+        """Whether answers travel together: what `load` was called with."""
         self.on_death: Callable[[FaultKind, str], None] | None = None
+        self.on_doubt: Callable[[], None] | None = None
         self._channel = channel
         self._limits = limits
         self._watch = watch
@@ -65,11 +75,15 @@ class WorkerProcess:
         self._pending: deque[Request] = deque()
         self._sequence = 0
         self._unsent = bytearray()
+        self._waiting = 0
+        """Requests that are held back in ``_unsent``."""
         self._flush_due = False
         self._verdict: tuple[FaultKind, str] | None = None
         self._blame_running = True
         self._stopped = False
         self._giving_up: asyncio.TimerHandle | None = None
+        self._usual_priority: int | None = None
+        """While the process gives way to others."""
         self._ended: asyncio.Future[None] = self._loop.create_future()
         channel.setblocking(False)
         self._loop.add_reader(channel.fileno(), self._receive)
@@ -87,9 +101,8 @@ class WorkerProcess:
             self._watch.add(self)
         self._pending.append(request)
         self._unsent += encode_request(self._sequence, call, play, argument, limit_s)
-        if not self._flush_due:
-            self._flush_due = True
-            self._loop.call_soon(self._flush)
+        self._waiting += 1
+        self._flush_soon()
         return future
 
     def stop(self) -> None:
@@ -112,12 +125,16 @@ class WorkerProcess:
         wall_s = now - request.started_at
         if wall_s < SLOW_S or not self.alive:
             return
-        waited_s = waited_for_cpu_s(self.pid)
-        if request.waited_s is None:
-            request.waited_s = waited_s
-        had_s = wall_s - (waited_s - request.waited_s)
-        if had_s > request.limit_s + GRACE_S or wall_s > PATIENCE * request.limit_s + GRACE_S:
+        ran_s, waited_s = cpu_times_s(self.pid)
+        if request.before_s is None:
+            request.before_s = ran_s, waited_s
+        had_s = wall_s - (waited_s - request.before_s[1])
+        if had_s > request.limit_s + GRACE_S or wall_s > HARD_PATIENCE * request.limit_s + GRACE_S:
             self._convict(FaultKind.TIMEOUT, f"{noun(request.call)} took longer than {request.limit_s:g} s")
+            return
+        long = ran_s - request.before_s[0] > LONG_S
+        if long and self._usual_priority is None and not self._watch.may_compute_long(self):
+            self._usual_priority = give_way(self.pid)
 
     def forgive(self, seconds: float) -> None:
         """This process was held up for so long: the running request is not to blame."""
@@ -137,10 +154,21 @@ class WorkerProcess:
     def end_without_process(self) -> None:
         self.lost_with_template()
 
+    def _flush_soon(self) -> None:
+        """When those that run in this turn of the loop have made their requests."""
+        if not self._flush_due:
+            self._flush_due = True
+            self._loop.call_soon(self._flush)
+
     def _flush(self) -> None:
+        """Requests wait for each other as long as the process has more to do than waits: many travel together."""
         self._flush_due = False
-        if not self.alive or not self._unsent:
+        if not self.alive or not self._unsent or len(self._pending) > 2 * self._waiting:
             return
+        self._send()
+
+    def _send(self) -> None:
+        self._waiting = 0
         try:
             sent = self._channel.send(self._unsent)
         except (BlockingIOError, InterruptedError):
@@ -153,7 +181,7 @@ class WorkerProcess:
 
     def _continue(self) -> None:
         self._loop.remove_writer(self._channel.fileno())
-        self._flush()
+        self._send()
 
     def _receive(self) -> bool:
         """Take what has arrived. False if nothing has, or nothing more will be taken."""
@@ -175,7 +203,12 @@ class WorkerProcess:
             self.breach(str(breach))
             return False
         if answered:
+            self._watch.answered(self)
+            if self._usual_priority is not None:
+                take_turns_again(self.pid, self._usual_priority)
+                self._usual_priority = None
             if self._pending:
+                self._flush_soon()
                 self._pending[0].started_at = self._loop.time()
             else:
                 self._watch.discard(self)
@@ -218,6 +251,11 @@ class WorkerProcess:
         if self._giving_up is not None:
             self._giving_up.cancel()
         self._ended.set_result(None)
+        sent = len(self._pending) - self._waiting
+        if counted and self.gathers and self._blame_running and sent > 1:
+            counted = False
+            if self.on_doubt is not None:
+                self.on_doubt()
         if counted and self.on_death is not None:
             self.on_death(kind, reason)
         for index, request in enumerate(self._pending):

@@ -16,11 +16,12 @@ from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 
 from spadework.config import CorpusConfig
 from spadework.curriculum.corpus import Corpus, open_corpus
+from spadework.roles.messages import Message
 from spadework.roles.prompts.keywords import usable_words
 from spadework.roles.prompts.seed import SeedPrompts
 from spadework.roles.rendering import Rendering, Tokenizer, open_rendering
 from spadework.seeding import generator
-from spadework.seedmodel.examples import Conversation, design, hint_conversation, plays, vocabulary
+from spadework.seedmodel.examples import design, plays, vocabulary
 from spadework.seedmodel.families import TRAINED
 from spadework.seedmodel.supervision import Recipe, Rendered, new_model, supervise
 from spadework.seedmodel.tokenizer import add_lines, train_tokenizer
@@ -72,11 +73,11 @@ def _sequences(words: Sequence[str], rendering: Rendering, recipe: Recipe, seed:
     prompts = SeedPrompts(rendering.encode)
     draws = (generator(seed, "seed-model-design", number) for number in range(recipe.designs))
     designed = [made for rng in draws if (made := design(words, prompts, rng)) is not None]
-    played = asyncio.run(plays([made.written for made in designed[: recipe.played]], prompts, seed))
-    conversations: list[Conversation] = [made.conversation for made in designed]
-    conversations += [hint_conversation(made.written, prompts) for made in designed[: recipe.designs // 5]]
-    conversations += played
-    sequences = [as_sequence(conversation, rendering) for conversation in conversations]
+    played = asyncio.run(plays([made.written for made in designed[: recipe.played]], rendering, prompts, seed))
+    sequences = [one_reply(made.prompt, made.reply, rendering) for made in designed]
+    for made in designed[: recipe.designs // 5]:
+        sequences.append(one_reply(prompts.hint_messages(made.written.source), made.written.hint, rendering))
+    sequences += played
     kept = [sequence for sequence in sequences if len(sequence.ids_T) <= MAX_LENGTH]
     tokens = sum(len(sequence.ids_T) for sequence in kept)
     print(
@@ -92,20 +93,10 @@ def _ids(words: Sequence[str], rendering: Rendering) -> list[int]:
     return list(rendering.encode("".join(f" {word}" for word in words)))
 
 
-def as_sequence(conversation: Conversation, rendering: Rendering) -> Rendered:
-    """The ids of a conversation, rendered as a run renders it: turn by turn."""
-    first = next(index for index, message in enumerate(conversation) if message.role == "assistant")
-    ids = list(rendering.first_prompt(conversation[:first]))
-    learned = [False] * len(ids)
-    index = first
-    while True:
-        reply = [*rendering.encode(conversation[index].content), rendering.stop_ids[0]]
-        learned += [True] * len(reply)
-        if index + 2 >= len(conversation):
-            return Rendered([*ids, *reply], learned)
-        ids = list(rendering.next_prompt(ids, reply, [conversation[index + 1]]))
-        learned += [False] * (len(ids) - len(learned))
-        index += 2
+def one_reply(prompt: Sequence[Message], reply: str, rendering: Rendering) -> Rendered:
+    """The ids of a prompt and of the reply to it."""
+    asked, sampled = rendering.first_prompt(prompt), [*rendering.encode(reply), rendering.stop_ids[0]]
+    return Rendered([*asked, *sampled], [False] * len(asked) + [True] * len(sampled))
 
 
 def main() -> None:

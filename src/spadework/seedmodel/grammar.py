@@ -1,14 +1,15 @@
 """Programs that the seed model learns to write: one or two stages under one environment class.
 
 A family is one kind of stage. Its code is a template whose `{{slots}}` are filled with words of a document and with
-difficulty dials. A composed program wins only if both of its stages are won, one after the other.
+difficulty dials. A composed program wins only if both of its stages are won, one after the other. The stages of a game
+are texts that answer texts; those of a tool environment are tools and what a user asks for.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -27,33 +28,21 @@ class Dials:
 
 
 @dataclass(frozen=True)
-class Family:
-    """One kind of stage.
+class Frame:
+    """What stands around stages: the ``skeleton`` of a program, and what its slots say of each stage and of all."""
 
-    ``opening`` matches the stage's opening observation; its groups are what ``expert`` and ``moves`` read. ``expert``
-    is the move of a player that reasons from what it has seen alone; ``moves`` are the moves a careless one may make.
-    """
+    skeleton: str
+    call: str
+    """How the environment calls a stage, named by its ``{{name}}``."""
+    between: str
+    """Between two such calls."""
 
-    name: str
-    skill: str
-    code: str
-    hints: tuple[str, ...]
-    opening: re.Pattern[str]
-    dials: Callable[[np.random.Generator], Dials]
-    expert: Callable[[re.Match[str], History], str]
-    moves: Callable[[re.Match[str], History], list[str]]
+    def calls(self, names: Sequence[str]) -> str:
+        return self.between.join(fill(self.call, {"name": name}) for name in names)
 
 
-@dataclass(frozen=True)
-class Written:
-    """A program of the grammar with what is known of it."""
-
-    source: str
-    hint: str
-    families: tuple[str, ...]
-
-
-SKELETON = """import random
+GAME = Frame(
+    """import random
 
 {{stages}}
 class {{name}}Env:
@@ -77,7 +66,72 @@ class {{name}}Env:
 
     def solution(self):
         return [move for stage in self.stages for move in stage.plan()]
-"""
+""",
+    "{{name}}(rng)",
+    ", ",
+)
+
+TOOLS = Frame(
+    """from typing import Literal
+
+from tool_environment import Instruction, ToolEnv, ToolError, tool
+
+
+def call(name, *words):
+    return {"name": name, "arguments": dict(zip(("word", "to"), words))}
+
+{{stages}}
+class {{name}}{{bases}}:
+    max_turns = {{turns}}
+
+    def setup(self, rng):
+        self.state, self.instructions, self.calls = {"unasked": 0}, [], []
+        {{calls}}
+
+    def final_check(self):
+        return self.state["unasked"] == 0
+
+    def solution(self):
+        return self.calls
+""",
+    "{{name}}.setup(self, rng)",
+    "\n        ",
+)
+
+
+@dataclass(frozen=True)
+class Family:
+    """One kind of stage.
+
+    ``opening`` matches what opens the stage: a game's observation, or what the user of a tool environment asks for.
+    Its groups are what ``expert`` and ``moves`` read. ``expert`` is the move of a player that reasons from what it has
+    seen alone; ``moves`` are the moves a careless one may make. A move is words: a verb or a tool, and what goes with
+    it. ``tools`` has the parameters of each tool; a family that has none is a game.
+    """
+
+    name: str
+    skill: str
+    code: str
+    hints: tuple[str, ...]
+    opening: re.Pattern[str]
+    dials: Callable[[np.random.Generator], Dials]
+    expert: Callable[[re.Match[str], History], str]
+    moves: Callable[[re.Match[str], History], list[str]]
+    tools: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def frame(self) -> Frame:
+        return TOOLS if self.tools else GAME
+
+
+@dataclass(frozen=True)
+class Written:
+    """A program of the grammar with what is known of it."""
+
+    source: str
+    hint: str
+    families: tuple[str, ...]
+
 
 STAGE_NAMES = ("First", "Second")
 
@@ -98,6 +152,11 @@ def class_name(name: str) -> str:
     return name[:1].upper() + name[1:]
 
 
+def class_bases(stages: Sequence[str]) -> str:
+    """What follows the name of an environment that inherits from its ``stages``."""
+    return f"Env({', '.join(stages)}, ToolEnv)"
+
+
 def words_needed(dials: Sequence[Dials]) -> int:
     """Words of a document that a program takes: a theme and the things of every stage."""
     return sum(1 + dial.words for dial in dials)
@@ -106,7 +165,10 @@ def words_needed(dials: Sequence[Dials]) -> int:
 def write_program(
     families: Sequence[Family], dials: Sequence[Dials], words: Sequence[str], hints: Sequence[str]
 ) -> Written:
-    """One program over ``words``, which are all different. Its hint is one sentence per stage."""
+    """One program over ``words``, which are all different. Its hint is one sentence per stage.
+
+    All ``families`` are games, or tool environments whose tools have different names.
+    """
     stages: list[str] = []
     rest = list(words)
     for name, family, dial in zip(STAGE_NAMES, families, dials, strict=False):
@@ -115,14 +177,15 @@ def write_program(
         # A word is the same token wherever it stands if it always follows a space.
         slots = {"stage": name, "theme": f" {theme}", "words": "".join(f" {word}" for word in things), **dial.slots}
         stages.append(fill(family.code, slots))
-    names = STAGE_NAMES[: len(families)]
+    names, frame = STAGE_NAMES[: len(families)], families[0].frame
     source = fill(
-        SKELETON,
+        frame.skeleton,
         {
             "stages": "\n".join(stages),
             "name": "".join(class_name(family.name) for family in families),
+            "bases": class_bases(names),
             "turns": str(sum(dial.turns for dial in dials)),
-            "calls": ", ".join(f"{name}(rng)" for name in names),
+            "calls": frame.calls(names),
         },
     )
     return Written(source, " ".join(hints), tuple(family.name for family in families))

@@ -13,7 +13,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_token
 from transformers import PreTrainedTokenizerFast
 
 from spadework.seedmodel.families import TRAINED
-from spadework.seedmodel.grammar import SKELETON, STAGE_NAMES, class_name, fixed_text
+from spadework.seedmodel.grammar import GAME, STAGE_NAMES, TOOLS, class_bases, class_name, fixed_text
 
 SPECIAL = (
     "<|endoftext|>",
@@ -26,28 +26,60 @@ SPECIAL = (
     "<tool_response>",
     "</tool_response>",
 )
-STAGES = tuple(text for name in STAGE_NAMES for text in (f"\n\n\nclass {name}:", f"{name}(rng)"))
+STAGES = (
+    *(f"\n\n\nclass {name}:" for name in STAGE_NAMES),
+    *(frame.calls([name]) for frame in (GAME, TOOLS) for name in STAGE_NAMES),
+    *(class_bases(STAGE_NAMES[: count + 1]) for count in range(len(STAGE_NAMES))),
+)
 NAMES = tuple(class_name(family.name) for family in TRAINED)
-FRAME = ("user\n", "assistant\n", "```python\n", "```", "\\boxed{", "\nHINT:", "hint:\n", "\nvary:", "\navoid:")
+FRAME = (
+    "user\n",
+    "assistant\n",
+    "tools\n",
+    "tool\n",
+    "```python\n",
+    "```",
+    "\\boxed{",
+    "\nHINT:",
+    "hint:\n",
+    "\nvary:",
+    "\navoid:",
+)
 VOCABULARY = 2800
 """The commonest words of documents become one token each, and those can be copied."""
 SHORTEST_LINE = 4
 
 CHAT_TEMPLATE = (
+    "{%- if tools -%}{{- '<|im_start|>tools\\n' -}}"
+    "{%- for tool in tools -%}{{- tool.function.name -}}"
+    "{%- for name, schema in tool.function.parameters.properties.items() -%}"
+    "{{- ' ' + name -}}{%- if schema.enum -%}{{- '=' + schema.enum | join('|') -}}{%- endif -%}{%- endfor -%}"
+    "{{- '\\n' -}}{%- endfor -%}{{- '<|im_end|>\\n' -}}{%- endif -%}"
     "{%- for message in messages -%}"
-    "{{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' -}}"
+    "{{- '<|im_start|>' + message.role + '\\n' + message.content -}}"
+    "{%- for call in message.tool_calls or [] -%}"
+    '{{- \'<tool_call>\\n{"name": "\' + call.function.name + \'", "arguments": \' -}}'
+    "{{- call.function.arguments | tojson + '}\\n</tool_call>' -}}{%- endfor -%}"
+    "{{- '<|im_end|>\\n' -}}"
     "{%- endfor -%}"
     "{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n' -}}{%- endif -%}"
 )
+"""Of a tool it shows the name, the parameters and the values that they may have."""
 
 _PIECES = r"\d| ?[A-Za-z]+| ?[^\sA-Za-z\d]+|\s"
 
 
 def program_lines() -> list[str]:
     """The fixed lines of every program that the designer may write, longest first."""
-    templates = [SKELETON, *(family.code for family in TRAINED)]
+    templates = [GAME.skeleton, TOOLS.skeleton, *(family.code for family in TRAINED)]
     lines = {line for template in templates for line in fixed_text(template) if len(line.strip()) >= SHORTEST_LINE}
     return sorted(lines, key=lambda line: (-len(line), line))
+
+
+def call_parts() -> list[str]:
+    """What stands around the words of a call, as `players.reply` writes calls."""
+    tools = sorted({(tool, parameters[0]) for family in TRAINED for tool, parameters in family.tools.items()})
+    return [*(f'\n{{"name": "{tool}", "arguments": {{"{first}": "' for tool, first in tools), '", "to": "', '"}}\n']
 
 
 def train_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
@@ -66,7 +98,7 @@ def train_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
-    tokenizer.add_tokens(_whole(*FRAME, *STAGES, *NAMES, *program_lines()))
+    tokenizer.add_tokens(_whole(*_lines()))
     return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=tokenizer,
         eos_token="<|im_end|>",
@@ -78,8 +110,16 @@ def train_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
 
 
 def add_lines(tokenizer: PreTrainedTokenizerFast) -> None:
-    """Make tokens of the lines that the grammar has and ``tokenizer`` has not: templates change between two starts."""
-    tokenizer.add_tokens(_whole(*program_lines()))
+    """Make tokens of the lines that the grammar has and ``tokenizer`` has not, and give it the present template.
+
+    Grammar and template change between two starts.
+    """
+    tokenizer.add_tokens(_whole(*_lines()))
+    tokenizer.chat_template = CHAT_TEMPLATE
+
+
+def _lines() -> list[str]:
+    return [*FRAME, *STAGES, *NAMES, *call_parts(), *program_lines()]
 
 
 def _whole(*texts: str) -> list[AddedToken]:

@@ -41,6 +41,8 @@ from spadework.store.standings import standing
 _MEASURE = "e.id, m.iteration, m.round, m.arm, m.plays, m.wins, m.mean_return, m.stderr, m.faults"
 SHOWN_CANDIDATES = 8
 EVER = 2**62
+MAX_SHARING = 1000
+"""Environments looked at of those that share one band, the newest: a designer that repeats itself fills few bands."""
 
 
 class PoolReader:
@@ -168,10 +170,11 @@ class PoolReader:
 
     def alike(self, bands: Sequence[int], limit: int) -> tuple[tuple[str, bytes], ...]:
         """Id and shingles (little-endian, unsigned, 64 bits) of environments that share bands, most shared first."""
-        marks = ", ".join("?" * len(bands))
+        newest = f"SELECT environment FROM band WHERE value = ? ORDER BY environment DESC LIMIT {MAX_SHARING}"
+        sharing = " UNION ALL ".join([f"SELECT * FROM ({newest})"] * len(bands))
         rows = self._all(
-            "SELECT e.id, e.shingles FROM (SELECT environment, count(*) AS shared FROM band"
-            f" WHERE value IN ({marks}) GROUP BY environment ORDER BY shared DESC, environment LIMIT ?) found"
+            f"SELECT e.id, e.shingles FROM (SELECT environment, count(*) AS shared FROM ({sharing})"
+            " GROUP BY environment ORDER BY shared DESC, environment LIMIT ?) found"
             " JOIN environment e ON e.row = found.environment ORDER BY found.shared DESC, e.row",
             *bands,
             limit,

@@ -36,6 +36,7 @@ MAY_CHANGE = (
     *("iterations", "checkpoint.", "sandbox.address", "sandbox.actors"),
     *("endpoint.base_url", "endpoint.key_variable", "endpoint.concurrency", "endpoint.requests_per_minute"),
     *("endpoint.retries", "endpoint.timeout_s", "endpoint.price_", "endpoint.budget"),
+    *("engine.tinker.base_url", "engine.tinker.patience_s", "engine.tinker.answer_timeout_s"),
 )
 """Keys (or their prefixes) that say how long or where a run goes on, not what it is: they may differ later."""
 
@@ -89,7 +90,7 @@ class RunDirectory:
             else:
                 created = str(_read_head(path)["created"])
                 before, now = _read_json(path / _CONFIG), config.model_dump(mode="json")
-                _require_same(path, before, now)
+                require_same(path, before, now)
                 if before != now:
                     _write_json(path / _CONFIG, now)
         except OSError as error:
@@ -211,7 +212,8 @@ def _read_head(path: Path) -> dict[str, Any]:
     return head
 
 
-def _require_same(path: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+def require_same(path: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Raises StoreError if the run in ``path`` cannot be continued with the configuration ``now``."""
     old, new = dict(_flat(before)), dict(_flat(now))
     for key in [*new, *(key for key in old if key not in new)]:
         if old.get(key, _ABSENT) == new.get(key, _ABSENT) or key.startswith(MAY_CHANGE):

@@ -85,7 +85,7 @@ def _windowed(layer: Any, query: Tensor, key: Tensor, value: Tensor, scaling: fl
     if window.mask_B1QS is None:
         return _causal(query, key, value, scaling)
     keys, values = cache_XBHSD[0][:, :, : new.stop], cache_XBHSD[1][:, :, : new.stop]
-    if query.shape[2] > 1:
+    if query.shape[2] > 1 or query.device.type != "cpu":
         grouped = query.shape[1] != key.shape[1]
         return functional.scaled_dot_product_attention(
             query, keys, values, attn_mask=window.mask_B1QS, scale=scaling, enable_gqa=grouped
@@ -95,7 +95,8 @@ def _windowed(layer: Any, query: Tensor, key: Tensor, value: Tensor, scaling: fl
     scale = 1.0 / math.sqrt(width) if scaling is None else scaling
     query_BHGD = query.reshape(rows, keys.shape[1], heads // keys.shape[1], width) * scale
     scores_BHGS = torch.matmul(query_BHGD, keys.transpose(2, 3)).add_(window.mask_B1QS)
-    return torch.matmul(scores_BHGS.softmax(-1), values).reshape(rows, heads, 1, width)
+    shares_BHGS = scores_BHGS.softmax(-1, dtype=torch.float32).to(values.dtype)
+    return torch.matmul(shares_BHGS, values).reshape(rows, heads, 1, width)
 
 
 def register() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-FORMAT = 1
+FORMAT, ENGINE = 1, "local"
 WEIGHTS, OPTIMISER, STATE = "weights.safetensors", "optimiser.safetensors", "engine.json"
 
 
@@ -20,9 +20,12 @@ class CheckpointUnusable(ValueError):
 
 @dataclass(frozen=True)
 class Saved:
+    """``base`` is the digest of the base that ``weights`` are an adapter of; None if they are all of the model's."""
+
     weights: Mapping[str, Tensor]
     optimiser: Mapping[str, Tensor]
     policy_version: int
+    base: str | None = None
 
 
 def write(directory: Path, saved: Saved) -> None:
@@ -37,7 +40,7 @@ def write(directory: Path, saved: Saved) -> None:
             save_file({key: value.contiguous() for key, value in tensors.items()}, directory / name)
         except SafetensorError as error:
             raise OSError(f"cannot write {directory / name}: {error}") from error
-    state = {"format": FORMAT, "policy_version": saved.policy_version}
+    state = {"format": FORMAT, "engine": ENGINE, "policy_version": saved.policy_version, "base": saved.base}
     (directory / STATE).write_text(json.dumps(state) + "\n", encoding="utf-8")
 
 
@@ -49,17 +52,32 @@ def read(directory: Path) -> Saved:
     path = directory / STATE
     try:
         state = json.loads(path.read_text(encoding="utf-8"))
+        if state.get("engine", ENGINE) != ENGINE:
+            raise CheckpointUnusable(f"{path} is of the engine {state['engine']}; set engine.kind to it")
         if state["format"] != FORMAT:
             raise CheckpointUnusable(f"{path} has format {state['format']}; this version reads format {FORMAT}")
         version = int(state["policy_version"])
         path = directory / WEIGHTS
         weights = load_file(path)
         path = directory / OPTIMISER
-        return Saved(weights, load_file(path), version)
-    except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
+        return Saved(weights, load_file(path), version, state.get("base"))
+    except (OSError, SafetensorError, ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, CheckpointUnusable):
             raise
         raise CheckpointUnusable(f"{path} cannot be read ({error}); use an earlier checkpoint") from error
+
+
+def check_base(saved: Saved, base: str | None, source: Path) -> None:
+    """Raises CheckpointUnusable unless ``saved`` is of the same kind (adapter or not), and of the base ``base``."""
+    if saved.base == base:
+        return
+    if saved.base is None:
+        raise CheckpointUnusable(f"{source} holds all weights and no adapter; set model.lora_rank=0 to continue it")
+    if base is None:
+        raise CheckpointUnusable(f"{source} holds an adapter; set model.lora_rank to its rank to continue it")
+    raise CheckpointUnusable(
+        f"{source} holds an adapter of another base; set model.path to the model it was trained on"
+    )
 
 
 def restore_weights(parameters: Mapping[str, torch.nn.Parameter], weights: Mapping[str, Tensor], source: Path) -> None:

@@ -9,13 +9,9 @@ from typing import Protocol
 
 import numpy as np
 
-from spadework.engines.base import ContextTooLong, Sample, SamplingParams
+from spadework.engines.base import ContextTooLong, Sample, SamplingParams, StaleCohort
 from spadework.engines.local.kvcache import MemberCache
 from spadework.engines.local.sampling import Reply, Request
-
-
-class StaleCohort(RuntimeError):
-    """The weights changed while the cohort was open: its caches belong to a policy that is gone."""
 
 
 class Generator(Protocol):

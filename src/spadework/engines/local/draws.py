@@ -50,6 +50,9 @@ def draw(logits_BV: Tensor, temperatures_B: Tensor, uniforms_B: Tensor) -> Drawn
 
     Temperature 0 takes the most probable token (the first of equals). Raises ValueError for logits that are not finite.
     """
+    if logits_BV.device.type == "mps":  # it has no float64
+        logits_BV = logits_BV.cpu()
+    temperatures_B, uniforms_B = temperatures_B.to(logits_BV.device), uniforms_B.to(logits_BV.device)
     step = max(1, MAX_ELEMENTS // logits_BV.shape[1])
     parts = [
         _draw(logits_BV[at : at + step], temperatures_B[at : at + step], uniforms_B[at : at + step])

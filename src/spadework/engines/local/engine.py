@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -14,38 +16,53 @@ from typing import TypeVar
 import torch
 
 from spadework.config import EngineConfig, LearningConfig, ModelConfig
-from spadework.engines.base import Datum, ForwardBackward, OptimStep
-from spadework.engines.local import checkpoint, update
-from spadework.engines.local.cohort import LocalCohort, StaleCohort
+from spadework.engines.base import Datum, ForwardBackward, OptimStep, StaleCohort
+from spadework.engines.data import check
+from spadework.engines.local import adapter, checkpoint, memory, update
+from spadework.engines.local.cohort import LocalCohort
 from spadework.engines.local.kvcache import MemberCache
-from spadework.engines.local.memory import keep_freed_memory
 from spadework.engines.local.model import Model, OpenedModel, open_model
 from spadework.engines.local.optimiser import Optimiser
+from spadework.engines.local.placement import place
 from spadework.engines.local.sampling import Reply, Request, Sampler
 from spadework.learning.loss import PolicyLoss
 
 Result = TypeVar("Result")
 
+COUNTED = 1 << 22
+"""Weights, at most, that are looked at to count those that did not change."""
+
 
 @dataclass(frozen=True)
 class UnchangedWeights:
-    """How many of the ``total`` weights are bit for bit what they were at the last count."""
+    """How many of ``total`` weights, evenly spaced among all, are bit for bit what they were at the last count."""
 
     unchanged: int
     total: int
 
 
 class LocalEngine:
-    """Samples and learns with one model on the CPU; `open` is the way to make one.
+    """Samples and learns with one model on one device; `open` is the way to make one.
 
-    Equal calls give equal bits for an equal number of threads. Dropout is never active. Calls are served one at a time.
+    On the CPU equal calls give equal bits for an equal number of threads. Dropout is never active. Calls are served one
+    at a time.
     """
 
-    def __init__(self, opened: OpenedModel, engine: EngineConfig, model: ModelConfig, learning: LearningConfig) -> None:
+    def __init__(
+        self, opened: OpenedModel, engine: EngineConfig, model: ModelConfig, learning: LearningConfig, seed: int
+    ) -> None:
         self._model, self._tokenizer = opened.model, opened.tokenizer
         self._cache_shape = opened.cache_shape
-        self._config, self._max_context_tokens = engine, model.max_context_tokens
-        self._reference: Model | None = opened.model.frozen_copy() if learning.kl_coefficient > 0 else None
+        self._config, self._model_config = engine, model
+        self._base: str | None = None
+        self._start: dict[str, torch.Tensor] | None = None
+        self._reference: Model | None = None
+        if model.lora_rank:
+            self._add_adapter(adapter.AdapterSettings(model.lora_rank, model.lora_alpha, model.lora_targets, seed))
+        elif learning.kl_coefficient > 0:
+            self._reference = opened.model.frozen_copy()
+        if engine.gradient_checkpointing:
+            self._model.recompute_layers()
         self._optimiser = Optimiser(
             self._model.parameters(),
             betas=learning.betas,
@@ -55,14 +72,25 @@ class LocalEngine:
         self._sampler = Sampler(self._model, self._cache_shape)
         self._policy_version, self._weights_epoch = 0, 0
         self._counted = self._copy_weights()
-        threads = engine.threads or len(os.sched_getaffinity(0))
+        threads = engine.threads or _free_cores()
         self._worker = ThreadPoolExecutor(1, "engine", initializer=torch.set_num_threads, initargs=(threads,))
 
     @classmethod
-    def open(cls, model_dir: Path, engine: EngineConfig, model: ModelConfig, learning: LearningConfig) -> LocalEngine:
-        """Load the model of a directory. Raises ModelUnusable, with a sentence that says why and what to do."""
-        keep_freed_memory()
-        return cls(open_model(model_dir, model.max_context_tokens), engine, model, learning)
+    def open(
+        cls, model_dir: Path, engine: EngineConfig, model: ModelConfig, learning: LearningConfig, seed: int = 0
+    ) -> LocalEngine:
+        """Load the model of a directory; ``seed`` names the draws of a new adapter's weights.
+
+        Raises ModelUnusable, DeviceUnavailable, AdapterUnusable and OutOfMemory, each with a sentence that says why and
+        what to do.
+        """
+        memory.keep_freed_memory()
+        placement = place(engine.device, engine.dtype)
+        with memory.explained(
+            "the weights and what is trained of them",
+            "set model.lora_rank to train an adapter alone, or take a smaller model",
+        ):
+            return cls(open_model(model_dir, model.max_context_tokens, placement), engine, model, learning, seed)
 
     @property
     def policy_version(self) -> int:
@@ -75,7 +103,7 @@ class LocalEngine:
 
     @property
     def max_context_tokens(self) -> int:
-        return self._max_context_tokens
+        return self._model_config.max_context_tokens
 
     @property
     def vocabulary(self) -> int:
@@ -98,26 +126,40 @@ class LocalEngine:
         def work() -> list[Reply]:
             if weights_epoch != self._weights_epoch:
                 raise StaleCohort("the weights changed while a cohort waited for replies; update between cohorts only")
-            return self._sampler.generate(requests)
+            with memory.explained(
+                f"a batch of {len(requests)} rows",
+                f"lower engine.sample_batch (now {self._config.sample_batch}) or model.max_context_tokens",
+            ):
+                return self._sampler.generate(requests)
 
         return await self._run(work)
 
     async def score(self, data: Sequence[Datum], *, reference: bool = False) -> tuple[tuple[float, ...], ...]:
         """See `engines.base.Engine`. Raises ValueError for malformed data or without reference weights."""
-        model = self._reference if reference else self._model
-        if model is None:
+        if reference and self._base is None and self._reference is None:
             raise ValueError("there are no reference weights: they are kept only if learning.kl_coefficient is above 0")
-        update.check(data, self._max_context_tokens, self.vocabulary)
-        return await self._run(lambda: update.score(model, data, self._config.train_tokens))
+        check(data, self.max_context_tokens, self.vocabulary)
+
+        def work() -> tuple[tuple[float, ...], ...]:
+            with self._explained_update():
+                if not reference:
+                    return update.score(self._model, data, self._config.train_tokens)
+                if self._reference is not None:
+                    return update.score(self._reference, data, self._config.train_tokens)
+                with adapter.as_at_start(self._model.network, self._start):
+                    return update.score(self._model, data, self._config.train_tokens)
+
+        return await self._run(work)
 
     async def forward_backward(self, data: Sequence[Datum], loss: PolicyLoss) -> ForwardBackward:
         """See `engines.base.Engine`. Raises ValueError for malformed data; then nothing was accumulated."""
-        update.check(data, self._max_context_tokens, self.vocabulary)
+        check(data, self.max_context_tokens, self.vocabulary)
 
         def work() -> ForwardBackward:
             self._optimiser.drop_grads()
-            found = update.backward(self._model, data, self._config.train_tokens, loss)
-            return ForwardBackward(found.loss, found.logprobs, found.clipped_share, self._optimiser.accumulate())
+            with self._explained_update():
+                found = update.backward(self._model, data, self._config.train_tokens, loss)
+                return ForwardBackward(found.loss, found.logprobs, found.clipped_share, self._optimiser.accumulate())
 
         return await self._run(work)
 
@@ -125,7 +167,10 @@ class LocalEngine:
         """See `engines.base.Engine`. Raises ValueError if no gradient was accumulated."""
 
         def work() -> OptimStep:
-            step = self._optimiser.step(learning_rate)
+            with memory.explained(
+                "the optimiser's moments", "set model.lora_rank to train an adapter alone, or take a smaller model"
+            ):
+                step = self._optimiser.step(learning_rate)
             if step.applied:
                 self._policy_version += 1
                 self._weights_epoch += 1
@@ -139,8 +184,9 @@ class LocalEngine:
             raise ValueError("a gradient waits to be applied and would be lost: save after optim_step")
 
         def work() -> None:
-            weights = {name: value.detach() for name, value in self._model.parameters().items()}
-            checkpoint.write(directory, checkpoint.Saved(weights, self._optimiser.state(), self._policy_version))
+            weights = {name: value.detach() for name, value in self._optimiser.weights.items()}
+            moments, version = self._optimiser.state(), self._policy_version
+            checkpoint.write(directory, checkpoint.Saved(weights, moments, version, self._base))
 
         await self._run(work)
 
@@ -149,9 +195,11 @@ class LocalEngine:
 
         def work() -> None:
             saved = checkpoint.read(directory)
+            checkpoint.check_base(saved, self._base, directory)
             if not self._optimiser.fits(saved.optimiser):
                 raise checkpoint.CheckpointUnusable(f"the optimiser state in {directory} is of another model")
-            checkpoint.restore_weights(self._model.parameters(), saved.weights, directory)
+            checkpoint.restore_weights(self._optimiser.weights, saved.weights, directory)
+            self._optimiser.round_masters()
             self._optimiser.restore(saved.optimiser)
             self._policy_version = saved.policy_version
             self._weights_epoch += 1
@@ -160,23 +208,32 @@ class LocalEngine:
         await self._run(work)
 
     async def export(self, directory: Path) -> None:
-        """Write weights, configuration and tokenizer as `from_pretrained` reads them."""
+        """Write weights, configuration and tokenizer as `from_pretrained` reads them.
+
+        With ``model.lora_export`` "adapter" it is the adapter alone, as peft reads it, and the tokenizer.
+        """
 
         def work() -> None:
             directory.mkdir(parents=True, exist_ok=True)
-            self._model.network.save_pretrained(directory)
+            if self._base is None:
+                self._model.network.save_pretrained(directory)
+            elif self._model_config.lora_export == "adapter":
+                adapter.write(directory, self._model.network, self._model_config.path)
+            else:
+                network = self._model.network
+                network.save_pretrained(directory, state_dict=adapter.merged_state(network))
             self._tokenizer.save_pretrained(directory)
 
         await self._run(work)
 
     async def weight_checksum(self) -> str:
-        """A digest of every weight's bits: any change of the weights shows."""
+        """A digest of the bits of every weight that is trained: any change of the weights shows."""
 
         def work() -> str:
             digest = hashlib.blake2b(digest_size=16)
             for name, parameter in sorted(self._model.parameters().items()):
                 digest.update(name.encode())
-                digest.update(parameter.detach().contiguous().view(torch.uint8).numpy().data)
+                digest.update(parameter.detach().cpu().contiguous().view(torch.uint8).numpy().data)
             return digest.hexdigest()
 
         return await self._run(work)
@@ -195,8 +252,31 @@ class LocalEngine:
 
         return await self._run(work)
 
+    def _add_adapter(self, settings: adapter.AdapterSettings) -> None:
+        network = self._model.network
+        self._base = adapter.digest_of_base(network)
+        adapter.add(network, settings)
+        if self._model_config.adapter:
+            adapter.start_from(Path(self._model_config.adapter).expanduser(), network, settings)
+            self._start = {name: value.detach().clone() for name, value in adapter.weights(network).items()}
+
     def _copy_weights(self) -> dict[str, torch.Tensor]:
-        return {name: value.detach().clone() for name, value in self._model.parameters().items()}
+        weights = self._optimiser.weights
+        stride = 1 + sum(value.numel() for value in weights.values()) // COUNTED
+        return {name: value.detach().flatten()[::stride].clone() for name, value in weights.items()}
+
+    def _explained_update(self) -> AbstractContextManager[None]:
+        remedy = f"lower engine.train_tokens (now {self._config.train_tokens})"
+        if not self._config.gradient_checkpointing:
+            remedy += " or set engine.gradient_checkpointing=true"
+        return memory.explained("a micro-batch of the update", remedy)
 
     async def _run(self, work: Callable[[], Result]) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._worker, work)
+
+
+def _free_cores() -> int:
+    """Those that the process may use."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

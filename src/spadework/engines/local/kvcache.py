@@ -13,14 +13,19 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class CacheShape:
-    """Sizes of one token's keys and values."""
+    """Sizes of one token's keys and values, and where they are kept."""
 
     layers: int
     heads: int
     width: int
+    device: torch.device
+    dtype: torch.dtype
+
+    def zeros(self, *sizes: int) -> Tensor:
+        return torch.zeros(*sizes, device=self.device, dtype=self.dtype)
 
     def empty(self) -> MemberCache:
-        return MemberCache(np.empty(0, dtype=np.int64), torch.zeros(self.layers, 2, self.heads, 0, self.width))
+        return MemberCache(np.empty(0, dtype=np.int64), self.zeros(self.layers, 2, self.heads, 0, self.width))
 
 
 @dataclass(frozen=True)
@@ -48,8 +53,8 @@ class BatchCache:
 
     def __init__(self, shape: CacheShape) -> None:
         self._shape = shape
-        self._memory = torch.zeros(0)
-        self.cache_LXBHSD = torch.zeros(shape.layers, 2, 0, shape.heads, 0, shape.width)
+        self._memory = shape.zeros(0)
+        self.cache_LXBHSD = shape.zeros(shape.layers, 2, 0, shape.heads, 0, shape.width)
 
     def start(self, members: Sequence[MemberCache], prefix_B: npt.NDArray[np.int64], slots: int) -> None:
         """Lay out one row per member with its first ``prefix_B`` tokens, and room for ``slots`` slots."""
@@ -70,7 +75,7 @@ class BatchCache:
     def grow(self, slots: int) -> None:
         """Room for ``slots`` slots in all; what is known stays."""
         layers, pair, rows, heads, known, width = self.cache_LXBHSD.shape
-        grown = torch.zeros(layers, pair, rows, heads, slots, width)
+        grown = self._shape.zeros(layers, pair, rows, heads, slots, width)
         grown[:, :, :, :, :known] = self.cache_LXBHSD
         self.cache_LXBHSD = grown
 
@@ -78,5 +83,5 @@ class BatchCache:
         shape = (self._shape.layers, 2, rows, self._shape.heads, slots, self._shape.width)
         size = int(np.prod(shape))
         if self._memory.numel() < size:
-            self._memory = torch.zeros(size)
+            self._memory = self._shape.zeros(size)
         return self._memory[:size].view(shape)

@@ -1,12 +1,34 @@
-"""A setting of the C library's allocator that spares a third of the time."""
+"""A setting of the C library's allocator that spares a third of the time, and what to do when no memory is left."""
 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
 
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
 """Parameter numbers of glibc's malloc.h."""
 MEBIBYTE = 1 << 20
+_CPU_REFUSALS = ("can't allocate memory", "not enough memory")
+"""Parts of what torch says when the CPU has no memory left; it has an exception of its own for devices alone."""
+
+
+class OutOfMemory(RuntimeError):
+    """The memory of the device does not suffice; the message says which setting to change."""
+
+
+@contextmanager
+def explained(doing: str, remedy: str) -> Iterator[None]:
+    """Raise OutOfMemory with ``remedy`` if memory ends within."""
+    try:
+        yield
+    except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+        text = str(error)
+        if isinstance(error, torch.OutOfMemoryError | MemoryError) or any(part in text for part in _CPU_REFUSALS):
+            raise OutOfMemory(f"there is not enough memory for {doing}; {remedy}") from error
+        raise
 
 
 def keep_freed_memory() -> None:

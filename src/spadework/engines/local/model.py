@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import copy
 import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from spadework.engines.local.attention import MASKED, NAME, Window, register
 from spadework.engines.local.kvcache import CacheShape
+from spadework.engines.local.placement import Placement
 
-PROBE_TOLERANCE = 1e-3
-"""Largest difference of log-probabilities between the model's own forward pass and ours when a model is opened."""
+PROBE_TOLERANCES = {torch.float32: 1e-3, torch.bfloat16: 0.3}
+"""Largest difference of log-probabilities between the model's own forward pass and ours when a model is opened.
+bfloat16 keeps eight bits, so that only coarse differences can be told from rounding."""
 
 
 class ModelUnusable(ValueError):
@@ -39,6 +44,17 @@ class Model:
     def vocabulary(self) -> int:
         return int(self._head.weight.shape[0])
 
+    @property
+    def device(self) -> torch.device:
+        device: torch.device = self._head.weight.device
+        return device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of hidden states; logits are float32."""
+        dtype: torch.dtype = self._head.weight.dtype
+        return dtype
+
     def hidden(self, ids_BQ: Tensor, positions_BQ: Tensor, window: Window | None = None) -> Tensor:
         """Hidden states (BQE) before the output layer. Without a window every row is one whole sequence from 0."""
         out = self._decoder(input_ids=ids_BQ, position_ids=positions_BQ, window=window, **self._settings)
@@ -47,20 +63,43 @@ class Model:
 
     def logits(self, hidden_NE: Tensor) -> Tensor:
         logits: Tensor = self._head(hidden_NE)
-        return logits
+        return logits.float()
 
     def network_logits(self, ids_BQ: Tensor, positions_BQ: Tensor) -> Tensor:
         """Logits by the network's own forward pass, with whatever it does after its output layer."""
         out = self.network(input_ids=ids_BQ, position_ids=positions_BQ, **self._settings)
         logits: Tensor = out.logits
-        return logits
+        return logits.float()
 
     def parameters(self) -> dict[str, torch.nn.Parameter]:
-        """Every weight once, by name; tied weights appear under one name."""
-        return dict(self.network.named_parameters())
+        """Every weight that is trained once, by name; tied weights appear under one name."""
+        return {name: value for name, value in self.network.named_parameters() if value.requires_grad}
 
     def frozen_copy(self) -> Model:
         return Model(copy.deepcopy(self.network).requires_grad_(False), self.max_context_tokens)
+
+    def recompute_layers(self) -> None:
+        """From now on keep a layer's input alone for the backward pass, and compute the rest again.
+
+        Raises ModelUnusable if the network does not say what its layers are.
+        """
+        from transformers.modeling_layers import GradientCheckpointingLayer
+
+        layers = [module for module in self._decoder.modules() if isinstance(module, GradientCheckpointingLayer)]
+        if not layers:
+            raise ModelUnusable(
+                f"{type(self.network).__name__} has no layers that can be computed again; "
+                "set engine.gradient_checkpointing=false"
+            )
+        for layer in layers:
+            layer.forward = partial(_recomputed, layer.forward)
+
+
+def _recomputed(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    if not torch.is_grad_enabled():
+        return forward(*args, **kwargs)
+    # Dropout is off, so there are no draws to repeat.
+    return checkpoint(forward, *args, use_reentrant=False, preserve_rng_state=False, **kwargs)
 
 
 @dataclass(frozen=True)
@@ -70,8 +109,8 @@ class OpenedModel:
     cache_shape: CacheShape
 
 
-def open_model(directory: Path, max_context_tokens: int) -> OpenedModel:
-    """Load weights (float32) and tokenizer from ``directory``; nothing is downloaded.
+def open_model(directory: Path, max_context_tokens: int, placement: Placement) -> OpenedModel:
+    """Load weights and tokenizer from ``directory``; nothing is downloaded.
 
     Raises ModelUnusable naming what is missing, or what about the architecture does not fit.
     """
@@ -90,8 +129,8 @@ def open_model(directory: Path, max_context_tokens: int) -> OpenedModel:
     try:
         config = AutoConfig.from_pretrained(directory, local_files_only=True)
         network = AutoModelForCausalLM.from_pretrained(
-            directory, dtype=torch.float32, attn_implementation=NAME, local_files_only=True
-        )
+            directory, dtype=placement.dtype, attn_implementation=NAME, local_files_only=True
+        ).to(placement.device)
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise ModelUnusable(f"{directory} cannot be loaded as a causal language model: {_first_line(error)}") from error
     limit = getattr(config, "max_position_embeddings", None)
@@ -133,18 +172,19 @@ def _probe(model: Model, directory: Path) -> CacheShape:
     Models with other attention, a transform after the output layer or layers of unequal shape are refused here, with a
     reason, instead of being trained on wrong probabilities.
     """
-    ids_BQ = torch.arange(12).view(2, 6) % model.vocabulary
-    positions_BQ = torch.arange(6).expand(2, 6)
+    device = model.device
+    ids_BQ = torch.arange(12, device=device).view(2, 6) % model.vocabulary
+    positions_BQ = torch.arange(6, device=device).expand(2, 6)
     with torch.inference_mode():
         try:
-            shape = _cache_shape(model.network.config.get_text_config())
+            shape = cache_shape(model.network.config.get_text_config(), device, model.dtype)
             wanted = model.network_logits(ids_BQ, positions_BQ).log_softmax(-1)
             plain = model.logits(model.hidden(ids_BQ, positions_BQ)).log_softmax(-1)
-            cache = torch.zeros(shape.layers, 2, 2, shape.heads, 9, shape.width)
+            cache = shape.zeros(shape.layers, 2, 2, shape.heads, 9, shape.width)
             model.hidden(ids_BQ[:, :4], positions_BQ[:, :4], Window(cache, 0, None))
-            mask = torch.full((2, 1, 2, 9), MASKED)
+            mask = torch.full((2, 1, 2, 9), MASKED, device=device, dtype=model.dtype)
             mask[..., :4] = 0.0
-            mask[..., 7:] = torch.full((2, 2), MASKED).triu_(1)
+            mask[..., 7:] = mask[0, 0, :, 7:].triu(1)
             hidden = model.hidden(ids_BQ[:, 4:], positions_BQ[:, 4:], Window(cache, 7, mask))
             cached = model.logits(hidden).log_softmax(-1)
         except (TypeError, ValueError, RuntimeError, IndexError, AttributeError) as error:
@@ -152,7 +192,7 @@ def _probe(model: Model, directory: Path) -> CacheShape:
                 f"{directory} ({type(model.network).__name__}) does not fit the local engine: {_first_line(error)}"
             ) from error
     worst = max(float((wanted - plain).abs().max()), float((wanted[:, 4:] - cached).abs().max()))
-    if not worst <= PROBE_TOLERANCE:
+    if not worst <= PROBE_TOLERANCES[model.dtype]:
         raise ModelUnusable(
             f"{directory} ({type(model.network).__name__}) gives other log-probabilities (by {worst:.2g}) when its "
             "keys and values are reused; the local engine needs a decoder with plain causal attention"
@@ -160,7 +200,8 @@ def _probe(model: Model, directory: Path) -> CacheShape:
     return shape
 
 
-def _cache_shape(config: Any) -> CacheShape:
+def cache_shape(config: Any, device: torch.device, dtype: torch.dtype) -> CacheShape:
+    """From the configuration of a text model. Raises ValueError for layers that the local engine does not know."""
     kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
     if not kinds <= {"full_attention", "sliding_attention"}:
         raise ValueError(
@@ -172,4 +213,4 @@ def _cache_shape(config: Any) -> CacheShape:
     heads = config.num_attention_heads
     key_heads = getattr(config, "num_key_value_heads", None) or heads
     width = getattr(config, "head_dim", None) or config.hidden_size // heads
-    return CacheShape(config.num_hidden_layers, key_heads, width)
+    return CacheShape(config.num_hidden_layers, key_heads, width, device, dtype)

@@ -71,7 +71,7 @@ class _Generation:
         self.new_B = np.array([new[index] for index in self.order])
         self.budget_B = np.array([request.params.max_tokens for request in self.requests])
         self.stop_BK = _stop_table(self.requests)
-        self.model, self.cache = model, cache
+        self.model, self.cache, self.device = model, cache, model.device
         self.P, self.N = int(self.prefix_B.max()), int(self.new_B.max())
         self.decode_slot = self.P + self.N
         self.slots = self.decode_slot + min(DECODE_SLOTS, int(self.budget_B.max()))
@@ -90,13 +90,13 @@ class _Generation:
         for step in range(int(self.budget_B.max())):
             uniforms_B = torch.from_numpy(uniforms.at(step, self.rows))
             drawn = draw(self.model.logits(hidden_BE), temperatures_B[self.rows], uniforms_B)
-            tokens_B = drawn.tokens_B
-            live = self._record(step, tokens_B.numpy(), drawn.logprobs_B.numpy())
+            live = self._record(step, drawn.tokens_B.cpu().numpy(), drawn.logprobs_B.cpu().numpy())
+            tokens_B = drawn.tokens_B.to(self.device)
             if live.sum() <= COMPACT_SHARE * len(live):
                 self._store(np.flatnonzero(~live))
                 if not live.any():
                     break
-                keep = torch.from_numpy(np.flatnonzero(live))
+                keep = self._tensor(np.flatnonzero(live))
                 self.cache.keep_rows(keep)
                 self.rows, tokens_B, mask_B11S = self.rows[live], tokens_B[keep], mask_B11S[keep]
             hidden_BE = self._step(step, tokens_B, mask_B11S)
@@ -126,21 +126,21 @@ class _Generation:
         known = int(prefix_B.max())
         mask_B1QS = None
         if known:
-            mask_B1QS = torch.full((len(new_B), 1, width, self.P + width), MASKED)
-            seen_BP = torch.arange(self.P) < torch.from_numpy(prefix_B)[:, None]
+            mask_B1QS = self._masked(len(new_B), 1, width, self.P + width)
+            seen_BP = torch.arange(self.P, device=self.device) < self._tensor(prefix_B)[:, None]
             mask_B1QS[..., : self.P].masked_fill_(seen_BP[:, None, None], 0.0)
-            mask_B1QS[..., self.P :] = torch.full((width, width), MASKED).triu_(1)
+            mask_B1QS[..., self.P :] = self._masked(width, width).triu_(1)
         window = Window(self.cache.cache_LXBHSD[:, :, rows], self.P, mask_B1QS)
-        positions_BQ = torch.from_numpy(prefix_B[:, None] + offsets)
-        hidden_BQE = self.model.hidden(torch.from_numpy(ids_BQ), positions_BQ, window)
-        return hidden_BQE[torch.arange(len(new_B)), torch.from_numpy(new_B - 1)]
+        positions_BQ = self._tensor(prefix_B[:, None] + offsets)
+        hidden_BQE = self.model.hidden(self._tensor(ids_BQ), positions_BQ, window)
+        return hidden_BQE[torch.arange(len(new_B), device=self.device), self._tensor(new_B - 1)]
 
     def _mask(self) -> Tensor:
         """What the rows may see while decoding: their prefix, their new tokens, every decoded slot."""
-        slots = torch.arange(self.slots)
-        prefix_B1, new_B1 = torch.from_numpy(self.prefix_B)[:, None], torch.from_numpy(self.new_B)[:, None]
+        slots = torch.arange(self.slots, device=self.device)
+        prefix_B1, new_B1 = self._tensor(self.prefix_B)[:, None], self._tensor(self.new_B)[:, None]
         seen_BS = (slots < prefix_B1) | ((slots >= self.P) & (slots < self.P + new_B1)) | (slots >= self.decode_slot)
-        return torch.full(seen_BS.shape, MASKED).masked_fill_(seen_BS, 0.0)[:, None, None]
+        return self._masked(*seen_BS.shape).masked_fill_(seen_BS, 0.0)[:, None, None]
 
     def _step(self, step: int, tokens_B: Tensor, mask_B11S: Tensor) -> Tensor:
         """Compute the tokens drawn in ``step``; their hidden states."""
@@ -152,9 +152,15 @@ class _Generation:
             mask_B11S = torch.nn.functional.pad(mask_B11S, (0, missing))
         positions = (self.prefix_B + self.new_B)[self.rows] + step
         # Rows that ended draw on until the batch drops them, but not beyond the last position that exists.
-        positions_B = torch.from_numpy(np.minimum(positions, self.model.max_context_tokens - 1))
+        positions_B = self._tensor(np.minimum(positions, self.model.max_context_tokens - 1))
         window = Window(self.cache.cache_LXBHSD, slot, mask_B11S[..., : slot + 1])
         return self.model.hidden(tokens_B[:, None], positions_B[:, None], window)[:, 0]
+
+    def _tensor(self, values: npt.NDArray[np.int64]) -> Tensor:
+        return torch.from_numpy(values).to(self.device)
+
+    def _masked(self, *sizes: int) -> Tensor:
+        return torch.full(sizes, MASKED, device=self.device, dtype=self.model.dtype)
 
     def _record(
         self, step: int, tokens: npt.NDArray[np.int64], logprobs: npt.NDArray[np.float32]

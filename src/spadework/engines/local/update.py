@@ -17,7 +17,9 @@ from spadework.learning.loss import PolicyLoss
 from spadework.learning.objective import clipped_policy_gradient
 
 LOGIT_ELEMENTS = 1 << 22
-"""Elements (tokens times vocabulary) of one table of logits."""
+"""Elements (tokens times vocabulary) of one table of logits, where the vocabulary allows enough tokens in one."""
+LOGIT_TOKENS = 128
+"""Tokens of one table of logits at least: each costs a pass over the output layer's gradient."""
 
 
 @dataclass(frozen=True)
@@ -39,25 +41,7 @@ class MicroBatch:
     temperatures_N: Tensor
 
 
-def check(data: Sequence[Datum], max_tokens: int, vocabulary: int) -> None:
-    """Raises ValueError, naming the datum, for data that cannot be trained on."""
-    if not data:
-        raise ValueError("no data: skip the step when there is nothing to train on")
-    for number, datum in enumerate(data):
-        length = len(datum.token_ids_T)
-        if {len(datum.weights_T), len(datum.logprobs_T), len(datum.advantages_T)} != {length}:
-            raise ValueError(f"datum {number}: tokens, weights, logprobs and advantages differ in length")
-        if not 2 <= length <= max_tokens:
-            raise ValueError(f"datum {number} has {length} tokens; a sequence has 2 to {max_tokens}")
-        if datum.weights_T[0] != 0 or not any(datum.weights_T):
-            raise ValueError(f"datum {number}: the first token has no prediction to weigh, and some other must have")
-        if not 0 <= min(datum.token_ids_T) <= max(datum.token_ids_T) < vocabulary:
-            raise ValueError(f"datum {number} has token ids outside [0, {vocabulary})")
-        if datum.temperature <= 0:
-            raise ValueError(f"datum {number} has temperature {datum.temperature}; only positive ones can be trained")
-
-
-def micro_batches(data: Sequence[Datum], token_budget: int) -> Iterator[MicroBatch]:
+def micro_batches(data: Sequence[Datum], token_budget: int, device: torch.device) -> Iterator[MicroBatch]:
     """Data sorted by length (longest first, then by place), as many per batch as fit the budget with padding.
 
     The last weighted token of a datum and what follows it are no input: nothing that counts depends on them.
@@ -68,11 +52,11 @@ def micro_batches(data: Sequence[Datum], token_budget: int) -> Iterator[MicroBat
     while at < len(order):
         width = inputs[order[at]]
         rows = max(1, token_budget // width)
-        yield _pad([(index, data[index]) for index in order[at : at + rows]], width)
+        yield _pad([(index, data[index]) for index in order[at : at + rows]], width, device)
         at += rows
 
 
-def _pad(rows: Sequence[tuple[int, Datum]], width: int) -> MicroBatch:
+def _pad(rows: Sequence[tuple[int, Datum]], width: int, device: torch.device) -> MicroBatch:
     def padded(name: str, kind: type[np.int64] | type[np.float32]) -> npt.NDArray[Any]:
         out = np.zeros((len(rows), width + 1), dtype=kind)
         for row, (_, datum) in enumerate(rows):
@@ -80,20 +64,23 @@ def _pad(rows: Sequence[tuple[int, Datum]], width: int) -> MicroBatch:
             out[row, : len(values)] = values
         return out
 
+    def tensor(values: npt.NDArray[Any]) -> Tensor:
+        return torch.from_numpy(values).to(device)
+
     ids_BT, weights_BT = padded("token_ids_T", np.int64), padded("weights_T", np.float32)
     weighted = weights_BT != 0
     row_N, column_N = np.nonzero(weighted)
     temperature_B = np.array([datum.temperature for _, datum in rows], dtype=np.float32)
     return MicroBatch(
         index_B=tuple(index for index, _ in rows),
-        ids_BT=torch.from_numpy(ids_BT[:, :width]),
-        flat_N=torch.from_numpy(row_N * width + column_N - 1),
+        ids_BT=tensor(ids_BT[:, :width]),
+        flat_N=tensor(row_N * width + column_N - 1),
         counts_B=tuple(weighted.sum(1).tolist()),
-        targets_N=torch.from_numpy(ids_BT[weighted]),
-        weights_N=torch.from_numpy(weights_BT[weighted]),
-        old_N=torch.from_numpy(padded("logprobs_T", np.float32)[weighted]),
-        advantages_N=torch.from_numpy(padded("advantages_T", np.float32)[weighted]),
-        temperatures_N=torch.from_numpy(temperature_B[row_N]),
+        targets_N=tensor(ids_BT[weighted]),
+        weights_N=tensor(weights_BT[weighted]),
+        old_N=tensor(padded("logprobs_T", np.float32)[weighted]),
+        advantages_N=tensor(padded("advantages_T", np.float32)[weighted]),
+        temperatures_N=tensor(temperature_B[row_N]),
     )
 
 
@@ -108,12 +95,13 @@ class Gradient:
 
 def score(model: Model, data: Sequence[Datum], token_budget: int) -> tuple[tuple[float, ...], ...]:
     """Per datum, the log-probability of each weighted token at its temperature (0 elsewhere)."""
-    found = _Logprobs(data)
+    found = _Rows(data)
     with torch.inference_mode():
-        for batch in micro_batches(data, token_budget):
+        for batch in micro_batches(data, token_budget, model.device):
             hidden_NE = _weighted_hidden(model, batch)
-            chunks = [logprobs_N for _, logprobs_N in _logprob_chunks(model, hidden_NE, batch)]
-            found.put(batch, torch.cat(chunks))
+            found.put(
+                batch, torch.cat([_logprobs(model, hidden_NE[part], batch, part) for part in _parts(model, batch)])
+            )
     return found.rows()
 
 
@@ -123,42 +111,49 @@ def backward(model: Model, data: Sequence[Datum], token_budget: int, settings: P
     The loss is a sum over tokens, so each chunk of logits is differentiated down to its hidden states at once and
     freed; then the decoder is differentiated from all of them together.
     """
-    found = _Logprobs(data)
+    found = _Rows(data)
     loss, clipped, tokens = 0.0, 0, 0
-    for batch in micro_batches(data, token_budget):
+    for batch in micro_batches(data, token_budget, model.device):
         hidden_NE = _weighted_hidden(model, batch)
-        leaf_NE = hidden_NE.detach().requires_grad_()
         logprobs: list[Tensor] = []
-        for part, logprobs_N in _logprob_chunks(model, leaf_NE, batch):
+        gradients: list[Tensor] = []
+        for part in _parts(model, batch):
+            leaf_NE = hidden_NE[part].detach().requires_grad_()
+            logprobs_N = _logprobs(model, leaf_NE, batch, part)
             objective = clipped_policy_gradient(
                 logprobs_N, batch.old_N[part], batch.advantages_N[part], batch.weights_N[part], settings
             )
             objective.loss.backward()  # type: ignore[no-untyped-call]
             logprobs.append(logprobs_N.detach())
+            assert leaf_NE.grad is not None
+            gradients.append(leaf_NE.grad)
             loss += float(objective.loss.detach())
             clipped += objective.clipped
-        hidden_NE.backward(leaf_NE.grad)  # type: ignore[no-untyped-call]
+        hidden_NE.backward(torch.cat(gradients))  # type: ignore[no-untyped-call]
         found.put(batch, torch.cat(logprobs))
         tokens += len(batch.targets_N)
     return Gradient(loss, found.rows(), clipped / tokens)
 
 
 def _weighted_hidden(model: Model, batch: MicroBatch) -> Tensor:
-    positions_BT = torch.arange(batch.ids_BT.shape[1]).expand_as(batch.ids_BT)
+    positions_BT = torch.arange(batch.ids_BT.shape[1], device=model.device).expand_as(batch.ids_BT)
     hidden_BTE = model.hidden(batch.ids_BT, positions_BT)
     return hidden_BTE.flatten(0, 1).index_select(0, batch.flat_N)
 
 
-def _logprob_chunks(model: Model, hidden_NE: Tensor, batch: MicroBatch) -> Iterator[tuple[slice, Tensor]]:
-    step = max(1, LOGIT_ELEMENTS // model.vocabulary)
-    for first in range(0, hidden_NE.shape[0], step):
-        part = slice(first, first + step)
-        logits_NV = model.logits(hidden_NE[part]) / batch.temperatures_N[part, None]
-        target_N = logits_NV.gather(1, batch.targets_N[part, None])[:, 0]
-        yield part, target_N - logits_NV.logsumexp(-1)
+def _parts(model: Model, batch: MicroBatch) -> list[slice]:
+    """The weighted tokens in parts whose logits fit one table."""
+    step = max(LOGIT_TOKENS, LOGIT_ELEMENTS // model.vocabulary)
+    return [slice(first, first + step) for first in range(0, len(batch.targets_N), step)]
 
 
-class _Logprobs:
+def _logprobs(model: Model, hidden_NE: Tensor, batch: MicroBatch, part: slice) -> Tensor:
+    logits_NV = model.logits(hidden_NE) / batch.temperatures_N[part, None]
+    target_N = logits_NV.gather(1, batch.targets_N[part, None])[:, 0]
+    return target_N - logits_NV.logsumexp(-1)
+
+
+class _Rows:
     """Collects log-probabilities of weighted tokens into full rows in the order of the data."""
 
     def __init__(self, data: Sequence[Datum]) -> None:

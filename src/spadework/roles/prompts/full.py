@@ -25,11 +25,7 @@ as one complete Python program that generates its own instances, keeps its own s
 Your programs run unattended on thousands of seeds, so they must be correct on every one of them. A good environment \
 is one that a capable player wins sometimes but not always, and wins more often after a good tip."""
 
-_DESIGNER_TASK = """\
-# Task
-
-Write one environment that trains **{skill}**: {description}
-
+_DOCUMENT = """\
 Ground it in the document below. Take a concept, mechanism, procedure or rule that the document explains and make it \
 what the player has to understand or apply in order to win. Use its terms for the things in the environment. The \
 player never sees the document: whatever it needs must be in the observations or be discoverable by acting. Never \
@@ -37,7 +33,18 @@ mention a document, text, passage or article.
 
 <document title="{title}">
 {text}
-</document>
+</document>"""
+
+_NO_DOCUMENT = """\
+Choose a concept, mechanism, procedure or rule yourself and make it what the player has to understand or apply in \
+order to win. Whatever the player needs must be in the observations or be discoverable by acting."""
+
+_DESIGNER_TASK = """\
+# Task
+
+Write one environment that trains **{skill}**: {description}
+
+{grounding}
 {memory}
 # What makes it an environment
 
@@ -209,14 +216,21 @@ def designer_messages(skill: str, document: Document, memory: Memory, difficulty
     task = _DESIGNER_TASK.format(
         skill=skill,
         description=describe_skill(skill),
-        title=document.title.replace('"', "'"),
-        text=document.text.replace("</document", "< /document").strip(),
+        grounding=grounding(document, _DOCUMENT, _NO_DOCUMENT),
         memory=memory_section(memory),
         least_turns=_LEAST_TURNS[difficulty],
         max_turns=_MAX_TURNS[difficulty],
         difficulty_rule=_DIFFICULTY_RULES[difficulty],
     )
     return [Message("system", _DESIGNER_SYSTEM), Message("user", task)]
+
+
+def grounding(document: Document, shown: str, absent: str) -> str:
+    """What is asked of the ``document``; ``absent`` if it is blank."""
+    if not document.text:
+        return absent
+    text = document.text.replace("</document", "< /document").strip()
+    return shown.format(title=document.title.replace('"', "'"), text=text)
 
 
 def repair_messages(gate: str, reason: str) -> list[Message]:

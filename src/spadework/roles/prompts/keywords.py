@@ -26,7 +26,17 @@ _WORDS_OF_GAMES = """
     small somewhere sorted split stage start step stock take taking text theme thing total tuple turn turns values
     verb wanted ways word words worth
 """
-RESERVED = frozenset(f"{_FUNCTION_WORDS} {_WORDS_OF_GAMES}".split())
+_WORDS_OF_TOOLS = """
+    action address already anew answer arguments bases blocked board burn call calls cancel cancelled check clear
+    cleared code coded codes counter criterion decline declined desk enough environment everything file files final
+    find float form free fromkeys gone hall hang hangs hung instruction item items keys kind know label labels
+    lambda leave light literal locate locked login lost mail make moved name nobody note noted open options order
+    orders paint partition person phone picture places profile raise reboot release released remind reserve reserved
+    reset rooms runs says scrap seed sent service setup shop shred shreds shut solution somebody something source
+    spot stages stamp stamped state status store strip takes target tear tell third told tool toolenv toolerror
+    typing unasked unlock unlocked user users visit waits wall wants wash weigh wipe wiped wish wishes
+"""
+RESERVED = frozenset(f"{_FUNCTION_WORDS} {_WORDS_OF_GAMES} {_WORDS_OF_TOOLS}".split())
 """Words of no content, and words that the code, the answers and the hints of the seed model's grammar use."""
 
 KEYWORD = re.compile(r"[a-z]{4,11}")

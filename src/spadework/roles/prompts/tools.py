@@ -65,11 +65,7 @@ as one complete Python program that generates its own instances, keeps its own s
 exactly. Your programs run unattended on thousands of seeds, so they must be correct on every one of them. A good one \
 is one that a capable agent completes sometimes but not always, and completes more often after a good tip."""
 
-_TASK = """\
-# Task
-
-Write one tool environment that trains **{skill}**: {description}
-
+_DOCUMENT = """\
 The document below decides the domain. Take the objects, operations, parameters and rules that it explains and make \
 them the records, tools and preconditions of a back end that somebody would run: if it documents an interface, the \
 tools are operations of such an interface; if it describes a procedure, the requests follow it. The agent never sees \
@@ -77,7 +73,17 @@ the document. Never mention a document, text, passage or article.
 
 <document title="{title}">
 {text}
-</document>
+</document>"""
+
+_NO_DOCUMENT = """\
+Choose the domain yourself: a back end that somebody would run, with records, tools and preconditions of its own."""
+
+_TASK = """\
+# Task
+
+Write one tool environment that trains **{skill}**: {description}
+
+{grounding}
 
 Kind of task, **{variant}**: {variant_text}
 {memory}
@@ -249,8 +255,7 @@ def designer_messages(skill: str, document: Document, memory: Memory, difficulty
     task = _TASK.format(
         skill=skill,
         description=describe_skill(skill),
-        title=document.title.replace('"', "'"),
-        text=document.text.replace("</document", "< /document").strip(),
+        grounding=full.grounding(document, _DOCUMENT, _NO_DOCUMENT),
         variant=variant,
         variant_text=VARIANTS[variant][1],
         memory=memory_section(memory),

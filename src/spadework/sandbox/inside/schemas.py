@@ -92,6 +92,10 @@ def same(left: object, right: object) -> bool:
     """Equality of JSON: a boolean is no number, 1 and 1.0 are one number."""
     if isinstance(left, bool) or isinstance(right, bool):
         return isinstance(left, bool) and isinstance(right, bool) and left is right
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(same, left, right))
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(same(value, right[key]) for key, value in left.items())
     return left == right
 
 

@@ -14,12 +14,13 @@ import signal
 import socket
 import struct
 import sys
+from pathlib import Path
 from types import FrameType
 from typing import TypedDict
 
-from spadework.sandbox.inside import imports, lockdown, namespaces, seccomp, worker
+from spadework.sandbox.inside import generated, imports, lockdown, namespaces, seccomp, worker
 from spadework.sandbox.inside.lockdown import Confinement
-from spadework.sandbox.layers import SWITCHED_OFF, LayerName
+from spadework.sandbox.layers import LayerName
 
 MESSAGE = struct.Struct("<cxxxiq")
 READY, SPAWN, SPAWNED, REFUSED, KILL, DIED = b"R", b"S", b"F", b"E", b"K", b"D"
@@ -40,14 +41,21 @@ class Settings(TypedDict):
     """Folders of the third-party modules."""
     extras: list[str]
     limits: dict[str, int]
-    without: list[str]
-    """Names of layers that are left out, so that a test can look at the others."""
+    absent: dict[str, str]
+    """Names of layers that are left out, and why."""
+    group: str
+    """Folder of the control group to enter, if that layer is not absent."""
 
 
 def main(settings: Settings) -> None:
     """Isolate itself, preload, say so, and serve until the host hangs up. A failed start is told on standard error."""
-    absent = {LayerName(name): SWITCHED_OFF for name in settings["without"]}
+    absent = {LayerName(name): why for name, why in settings["absent"].items()}
     libc = ctypes.CDLL(None, use_errno=True)
+    if LayerName.CONTROL_GROUP not in absent:
+        try:
+            Path(settings["group"], "cgroup.procs").write_text("0")  # and with this process all that it forks
+        except OSError as error:
+            absent[LayerName.CONTROL_GROUP] = f"this process may not enter one ({error.strerror})"
     init = _enter_namespaces(libc, absent)
     if sys.platform == "linux":
         pr_set_pdeathsig, pr_set_child_subreaper = 1, 36
@@ -56,6 +64,7 @@ def main(settings: Settings) -> None:
     if os.getppid() != settings["parent"]:
         return
     imports.preload(settings["extras"], settings["paths"])
+    generated.remember()
     folder = -1 if LayerName.EMPTY_ROOT in absent else namespaces.empty_folder(above=CHANNEL)
     if folder < 0:
         absent.setdefault(LayerName.EMPTY_ROOT, f"none of {', '.join(namespaces.FOLDERS)} can be written")

@@ -3,13 +3,16 @@
 Requests are a stream of msgpack arrays [sequence, call, play, argument, limit_s]; they come from the host and
 are trusted. Answers are a little-endian u32 length and a msgpack array [sequence, elapsed_us, ok, value, notes];
 ``value`` is a fault [kind, reason, trace] if not ``ok``, and ``notes`` are adaptations not reported before.
-An answer is written before the next request runs, so that the first unanswered request is always the one that runs.
+
+Answers to calls of the same name are gathered for up to `GATHER_S` and written together, unless `load` came with
+false: then each is written before the next request runs, and the first unanswered request is the one that runs.
 """
 
 from __future__ import annotations
 
 import os
 import struct
+import time
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -23,6 +26,7 @@ from spadework.sandbox.inside.player import Player
 EXIT_MEMORY = 77
 EXIT_BROKEN = 78
 MAX_REQUEST_BYTES = 1 << 26
+GATHER_S = 0.001
 
 NOUNS = {
     "load": "loading",
@@ -46,18 +50,32 @@ def serve(channel: int, confinement: Confinement) -> NoReturn:
 
 
 def _serve(channel: int, confinement: Confinement) -> None:
-    read, write, pack = os.read, os.write, struct.Struct("<I").pack
-    encode = msgpack.Packer().pack
+    read, write, now = os.read, os.write, time.perf_counter
+    encode, size = msgpack.Packer().pack, struct.Struct("<I").pack
     requests = msgpack.Unpacker(raw=False, unicode_errors="surrogatepass", max_buffer_size=MAX_REQUEST_BYTES)
     worker = Worker(confinement)
+    gathered = bytearray()
+    gathered_call, began, gather_s = "", 0.0, 0.0
     while data := read(channel, 1 << 16):
         requests.feed(data)
         for sequence, call, play, argument, limit_s in requests:
-            elapsed_us, ok, value, notes = worker.answer(call, play, argument, limit_s)
-            body = encode((sequence, elapsed_us, ok, value, notes))
-            frame = memoryview(pack(len(body)) + body)
-            while frame:
-                frame = frame[write(channel, frame) :]
+            if call != gathered_call or now() - began >= gather_s:
+                _write_all(write, channel, gathered)
+                gathered_call, began = call, now()
+            if call == "load":
+                gather_s = GATHER_S if argument else 0.0
+            elapsed_us, ok, value, adaptations = worker.answer(call, play, argument, limit_s)
+            body = encode((sequence, elapsed_us, ok, value, adaptations))
+            gathered += size(len(body))
+            gathered += body
+        _write_all(write, channel, gathered)
+        worker.clock.rest()
+
+
+def _write_all(write: Callable[[int, bytearray], int], channel: int, gathered: bytearray) -> None:
+    """Empties ``gathered``. A program may have replaced `os.write`."""
+    while gathered:
+        del gathered[: write(channel, gathered)]
 
 
 class Worker:
@@ -66,7 +84,7 @@ class Worker:
     def __init__(self, confinement: Confinement) -> None:
         self._confinement = confinement
         self._limits = confinement.limits
-        self._clock = Clock()
+        self.clock = Clock()
         self._player: Player | None = None
         self._reported: set[str] = set()
 
@@ -74,7 +92,7 @@ class Worker:
         """(elapsed_us, ok, value or fault, new notes)."""
         if call == "lock":
             return 0, True, self._lock(argument), []
-        clock = self._clock
+        clock = self.clock
         player = self._player
         assert player is not None
         method: Callable[..., object] = getattr(player, call)

@@ -1,0 +1,89 @@
+"""Models in GGUF files: de-quantised once into a directory beside the file, and read from there ever after."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+from pathlib import Path
+
+SUFFIX = ".gguf"
+SOURCE = "source.json"
+"""Which file a converted directory was made from; written last."""
+
+
+class GgufUnusable(ValueError):
+    """A GGUF file that cannot be converted; the message says why and what to do."""
+
+
+def converted(file: Path) -> Path:
+    """The directory ``FILE.converted`` with the weights (float32, four bytes each) and the tokenizer of a GGUF file.
+
+    It is made if it is not there, or was made from a file of another size or date; a conversion that was interrupted
+    leaves nothing that would be taken for a whole one. Raises MissingExtra and GgufUnusable.
+    """
+    done = kept(file)
+    if done is not None:
+        return done
+    target = _target(file)
+    unfinished = file.with_name(file.name + ".unfinished")
+    try:
+        for directory in (target, unfinished):
+            if directory.exists():
+                shutil.rmtree(directory)
+        unfinished.mkdir()
+    except OSError as error:
+        raise GgufUnusable(
+            f"{file} cannot be converted beside itself ({error}); move it to a directory that can be written"
+        ) from error
+    _convert(file, unfinished)
+    (unfinished / SOURCE).write_text(json.dumps(_stamp(file)) + "\n", encoding="utf-8")
+    unfinished.rename(target)
+    return target
+
+
+def kept(file: Path) -> Path | None:
+    """The directory that was made from ``file`` as it is now, or None."""
+    target = _target(file)
+    return target if _source_of(target) == _stamp(file) else None
+
+
+def _target(file: Path) -> Path:
+    return file.with_name(file.name + ".converted")
+
+
+def _stamp(file: Path) -> dict[str, int]:
+    status = file.stat()
+    return {"bytes": status.st_size, "modified_ns": status.st_mtime_ns}
+
+
+def _source_of(directory: Path) -> object:
+    try:
+        return json.loads((directory / SOURCE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def _convert(file: Path, directory: Path) -> None:
+    from spadework.engines.open import MissingExtra
+
+    for package, extra in (("transformers", "train"), ("torch", "train"), ("gguf", "gguf")):
+        if importlib.util.find_spec(package) is None:
+            raise MissingExtra(f"{file} needs {package}, which is not installed: pip install 'spadework[{extra}]'")
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name, local_files_only=True)
+        network = AutoModelForCausalLM.from_pretrained(
+            file.parent, gguf_file=file.name, dtype=torch.float32, local_files_only=True
+        )
+        network.save_pretrained(directory)
+        tokenizer.save_pretrained(directory)
+    # Damaged files fail in whatever way their bytes happen to mislead the reader.
+    except Exception as error:
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise GgufUnusable(
+            f"{file} cannot be converted ({first}); take a GGUF file of a model that transformers can read, or its "
+            "safetensors"
+        ) from error
