@@ -118,9 +118,10 @@ class OpenAIChat:
             except Refused as refused:
                 raise self._refused(refused) from None
             except TooLong as long:
+                what = f"a prompt and a reply of {request.max_tokens} tokens"
                 raise PromptTooLong(
-                    f"the endpoint {self._url} cannot fit a prompt and a reply of {request.max_tokens} tokens into the "
-                    f"context of {self._config.model} ({self._clean(long)}); lower the token budget of the role that asks"
+                    f"the endpoint {self._url} cannot fit {what} into the context of {self._config.model} "
+                    f"({self._clean(long)}); lower the token budget of the role that asks"
                 ) from None
         tried = f"{made} {'try' if made == 1 else 'tries'}"
         where = f"the endpoint {self._url} gave no reply of {self._config.model} in {tried}"
