@@ -43,7 +43,7 @@ async def open_chat(
     EndpointRefused if there is no key where one should be, and RepliesUnusable.
     """
     httpx = _package()
-    key = _key(config)
+    key = endpoint_key(config)
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     timeout = httpx.Timeout(config.timeout_s, connect=min(CONNECT_TIMEOUT_S, config.timeout_s))
     limits = httpx.Limits(max_connections=config.concurrency, max_keepalive_connections=config.concurrency)
@@ -186,8 +186,8 @@ class OpenAIChat:
         return str(error).replace(self._key, "…") if self._key else str(error)
 
 
-def _key(config: EndpointConfig) -> str:
-    """Raises EndpointRefused for a key that is missing or cannot be sent."""
+def endpoint_key(config: EndpointConfig) -> str:
+    """The key, empty if none is to be sent. Raises EndpointRefused for one that is missing or cannot be sent."""
     name = config.key_variable
     if not name:
         return ""
