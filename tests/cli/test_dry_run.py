@@ -157,3 +157,22 @@ def test_a_model_in_the_cache_of_the_hub_is_found_by_its_name(spadework: Spadewo
     done = spadework("train", "quickstart", "--set", "model.path=someone/small", "--dry-run")
     assert done.status == 0, done.out
     assert "template of someone/small" in done.out
+
+
+def test_an_endpoint_needs_its_key_and_is_not_asked(spadework: Spadework, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = "http://localhost:1/v1"  # where nobody answers
+    served = (
+        "endpoint.model=m",
+        f"endpoint.base_url={url}",
+        "gates.judge=endpoint",
+        "endpoint.key_variable=QUARRY_KEY",
+    )
+    command = ["train", "quickstart", "--dry-run", *(part for setting in served for part in ("--set", setting))]
+    monkeypatch.delenv("QUARRY_KEY", raising=False)
+    done = spadework(*command)
+    (reason,) = problems(done.out)
+    assert done.status == 1 and "QUARRY_KEY, which is not set" in reason
+    monkeypatch.setenv("QUARRY_KEY", "sk-not-to-be-seen")
+    done = spadework(*command)
+    assert done.status == 0 and f"m at {url} for gates.judge" in done.out
+    assert "sk-not-to-be-seen" not in done.out

@@ -428,6 +428,18 @@ def test_a_budget_cannot_be_kept_where_no_usage_is_told() -> None:
     assert asked(in_turn(reply("ok", tokens=None)), use)[0]["endpoint/unmetered"] == 1
 
 
+def test_what_a_filter_withheld_is_paid_for() -> None:
+    async def use(chat: OpenAIChat) -> Usage:
+        with pytest.raises(NoReply):
+            await chat.reply(request())
+        with pytest.raises(BudgetSpent):
+            await chat.reply(request())
+        return chat.ledger.paid
+
+    paid, server = asked(in_turn(reply(None, "content_filter")), use, budget_tokens=75)
+    assert paid == Usage(10, 5) and len(server.heard) == 1
+
+
 def test_texts_that_are_no_unicode_arrive() -> None:
     broken = ChatRequest(as_chat([("user", "half \ud83d of one")]), 50, 1.0, 1)
     answer = Raw(reply("x").body.replace(b'"x"', b'"half \\ud83d back"'))

@@ -62,6 +62,7 @@ def examine(config: Config, run: Path) -> Readiness:
         ("packages", lambda: _packages()),
         ("engine", lambda: _engine(config)),
         ("model", lambda: _model(found)),
+        ("endpoint", lambda: _endpoint(config)),
         ("corpus", lambda: _corpus(found)),
         ("sandbox", lambda: _sandbox(config)),
         ("held-out items", lambda: _held_out(config)),
@@ -229,8 +230,8 @@ def _room(config: Config, rendering: Rendering) -> Iterator[Finding]:
             prompts.designer_messages(longest, blank, Memory(positives=(), negatives=()), config.designer.difficulty)
         )
     )
-    if config.model.prompts == "seed":
-        return  # it shows keywords, not documents
+    if config.model.prompts == "seed" or config.roles.designer != "self":
+        return  # it shows keywords, not documents; a frozen designer's context is its server's
     memory = config.memory.max_tokens if config.memory.enabled else 0
     prompt = fixed + config.corpus.max_tokens + memory
     room = config.model.max_context_tokens - prompt
@@ -250,6 +251,17 @@ def _room(config: Config, rendering: Rendering) -> Iterator[Finding]:
             f"{config.designer.max_tokens} tokens of designer.max_tokens; lower corpus.max_tokens or "
             "memory.max_tokens, or raise model.max_context_tokens",
         )
+
+
+def _endpoint(config: Config) -> Iterator[Finding]:
+    """What can be known without asking the server, which may be paid."""
+    from spadework.engines.openai.client import endpoint_key
+
+    if config.endpoint_users:
+        endpoint_key(config.endpoint)
+        users = ", ".join(config.endpoint_users)
+        model, url = config.endpoint.model, config.endpoint.base_url
+        yield Finding("endpoint", Verdict.OK, f"{model} at {url} for {users}; whether it answers is not tried")
 
 
 def _corpus(found: Readiness) -> Iterator[Finding]:

@@ -46,11 +46,15 @@ class TryAgain(Exception):
 
 
 class Empty(TryAgain):
-    """The server works and its answer holds no reply. With ``final`` another try would give the same."""
+    """The server works and its answer holds no reply. With ``final`` another try would give the same.
 
-    def __init__(self, reason: str, final: bool = False) -> None:
+    ``usage`` is on the bill all the same.
+    """
+
+    def __init__(self, reason: str, final: bool = False, usage: Usage | None = None) -> None:
         super().__init__(reason)
         self.final = final
+        self.usage = usage or Usage()
 
 
 class Refused(Exception):
@@ -83,10 +87,10 @@ def read_answer(answer: Answer) -> ChatReply:
 def _choice(choice: object, usage: Usage | None) -> ChatReply:
     message = choice.get("message") if isinstance(choice, dict) else None
     if not isinstance(choice, dict) or not isinstance(message, dict):
-        raise Empty("the first choice has no message")
+        raise Empty("the first choice has no message", usage=usage)
     finish, content = choice.get("finish_reason"), message.get("content")
     if finish == "content_filter":
-        raise Empty("the server's content filter withheld the reply", final=True)
+        raise Empty("the server's content filter withheld the reply", final=True, usage=usage)
     if isinstance(content, list):
         content = "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
     if content is None and finish == "length":
@@ -94,10 +98,11 @@ def _choice(choice: object, usage: Usage | None) -> ChatReply:
     if not isinstance(content, str):
         refusal = message.get("refusal")
         if isinstance(refusal, str) and refusal:
-            raise Empty(f"the model declined: {shown(refusal)}", final=True)
-        raise Empty("the message has no content")
+            raise Empty(f"the model declined: {shown(refusal)}", final=True, usage=usage)
+        raise Empty("the message has no content", usage=usage)
     if finish not in ("stop", "length"):
-        raise Empty(f"the reply ended for the reason {shown(repr(finish))}, neither stop nor length", final=True)
+        reason = f"the reply ended for the reason {shown(repr(finish))}, neither stop nor length"
+        raise Empty(reason, final=True, usage=usage)
     return ChatReply(printable(content), finish == "length", usage)
 
 

@@ -43,7 +43,7 @@ async def open_chat(
     EndpointRefused if there is no key where one should be, and RepliesUnusable.
     """
     httpx = _package()
-    key = _key(config)
+    key = endpoint_key(config)
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     timeout = httpx.Timeout(config.timeout_s, connect=min(CONNECT_TIMEOUT_S, config.timeout_s))
     limits = httpx.Limits(max_connections=config.concurrency, max_keepalive_connections=config.concurrency)
@@ -108,6 +108,8 @@ class OpenAIChat:
                     wait = f"it asks for a wait of {trouble.after_s:.0f} s"
                     raise self._refused(Refused(f"{trouble}; {wait}", "continue later")) from None
                 self._pace.hold(trouble.after_s)
+                if isinstance(trouble, Empty):
+                    self.ledger.paid += trouble.usage
                 if made == tries or (isinstance(trouble, Empty) and trouble.final):
                     break
                 self.ledger.tally.retries += 1
@@ -116,10 +118,10 @@ class OpenAIChat:
             except Refused as refused:
                 raise self._refused(refused) from None
             except TooLong as long:
+                what = f"a prompt and a reply of {request.max_tokens} tokens"
                 raise PromptTooLong(
-                    f"the endpoint {self._url} cannot fit a prompt and a reply of {request.max_tokens} tokens into the "
-                    f"context of {self._config.model} ({self._clean(long)}); lower the "
-                    "token budget of the role that asks"
+                    f"the endpoint {self._url} cannot fit {what} into the context of {self._config.model} "
+                    f"({self._clean(long)}); lower the token budget of the role that asks"
                 ) from None
         tried = f"{made} {'try' if made == 1 else 'tries'}"
         where = f"the endpoint {self._url} gave no reply of {self._config.model} in {tried}"
@@ -184,8 +186,8 @@ class OpenAIChat:
         return str(error).replace(self._key, "…") if self._key else str(error)
 
 
-def _key(config: EndpointConfig) -> str:
-    """Raises EndpointRefused for a key that is missing or cannot be sent."""
+def endpoint_key(config: EndpointConfig) -> str:
+    """The key, empty if none is to be sent. Raises EndpointRefused for one that is missing or cannot be sent."""
     name = config.key_variable
     if not name:
         return ""
