@@ -64,7 +64,13 @@ def _convert(file: Path, directory: Path) -> None:
         network = AutoModelForCausalLM.from_pretrained(
             file.parent, gguf_file=file.name, dtype=torch.float32, local_files_only=True
         )
-        network.save_pretrained(directory)
+        # The network remembers that it was quantised and refuses to be saved: its weights go into a plain one.
+        settings = {key: value for key, value in network.config.to_dict().items() if key != "quantization_config"}
+        with torch.device("meta"):
+            plain = AutoModelForCausalLM.from_config(type(network.config).from_dict(settings))
+        plain.load_state_dict(network.state_dict(), assign=True)
+        plain.tie_weights()
+        plain.save_pretrained(directory)
         tokenizer.save_pretrained(directory)
     # Damaged files fail in whatever way their bytes happen to mislead the reader.
     except Exception as error:
