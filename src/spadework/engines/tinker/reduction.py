@@ -81,15 +81,9 @@ def measured(data: Sequence[Datum], rows: Sequence[Sequence[float]], loss: Polic
     trained = np.concatenate([np.asarray(datum.weights_T) != 0 for datum in data])
 
     def of(values: Iterable[Sequence[float]]) -> npt.NDArray[np.float64]:
-<<<<<<< HEAD
         joined: npt.NDArray[np.float64] = np.concatenate([np.asarray(row, dtype=np.float64) for row in values])
         kept: npt.NDArray[np.float64] = joined[trained]
         return kept
-=======
-        joined = np.concatenate([np.asarray(row, dtype=np.float64) for row in values])
-        found: npt.NDArray[np.float64] = joined[trained]
-        return found
->>>>>>> tinker
 
     clip = clip_of(loss)
     weights, advantages = of(datum.weights_T for datum in data), of(datum.advantages_T for datum in data)
