@@ -40,8 +40,8 @@ class Limits(BaseModel):
     memory_mb: Annotated[int, Field(ge=96)] = 512
     """Address space of one process; an interpreter with its preloaded modules takes about 50 of it."""
     total_memory_mb: Annotated[int, Field(ge=96)] = 1_000_000
-    """Memory of all programs together, where the layer `control-group` is in force; never more than three quarters of the
-    machine's."""
+    """Memory of all programs together, where the layer `control-group` is in force; never more than three quarters of
+    the machine's."""
     cpu_s: Count = 3600
     """CPU time of one process over its whole life: a backstop behind the other time limits."""
     max_source_chars: Count = 400_000
