@@ -61,14 +61,13 @@ def save_small_model(directory: Path) -> Path:
 def tinker_config(url: str, model: Path, **sections: Any) -> Config:
     """A configuration of the engine alone; ``sections`` are merged into it."""
     tree: dict[str, Any] = {
-        "model": {"path": str(model), "prompts": "seed", "max_context_tokens": CONTEXT},
+        "model": {"path": str(model), "prompts": "seed", "max_context_tokens": CONTEXT, "lora_rank": RANK},
         "engine": {
             "kind": "tinker",
             "tinker": {
                 "backend": "skyrl-jax",
                 "base_url": url,
                 "model": str(model),
-                "lora_rank": RANK,
                 "patience_s": 8.0,
             },
         },

@@ -226,7 +226,7 @@ class TinkerEngine:
         if self._trainer is None:
             settings = self._config.engine.tinker
             seed = derive_seed(self._config.seed, "adapter") % SEEDS
-            self._trainer = await self._service.create(settings.model, settings.lora_rank, seed)
+            self._trainer = await self._service.create(settings.model, self._config.model.lora_rank, seed)
         return self._trainer
 
     async def _base_logprobs(self, token_ids_T: Sequence[int]) -> Logprobs:
@@ -263,7 +263,7 @@ class TinkerEngine:
 
     def _identity(self) -> dict[str, Any]:
         settings = self._config.engine.tinker
-        return {"backend": settings.backend, "model": settings.model, "lora_rank": settings.lora_rank}
+        return {"backend": settings.backend, "model": settings.model, "lora_rank": self._config.model.lora_rank}
 
 
 class TinkerCohort:
