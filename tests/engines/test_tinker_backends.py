@@ -99,7 +99,8 @@ from spadework.config import Config
 from spadework.engines.open import MissingExtra, open_engine
 sys.modules["tinker"] = None
 try:
-    open_engine(Config.model_validate({"model": {"lora_rank": 8}, "engine": {"kind": "tinker", "tinker": {"model": "m"}}}), Path("nowhere"))
+    engine = {"kind": "tinker", "tinker": {"model": "m"}}
+    open_engine(Config.model_validate({"model": {"lora_rank": 8}, "engine": engine}), Path("nowhere"))
 except MissingExtra as error:
     print(error)
 assert "torch" not in sys.modules
