@@ -160,7 +160,7 @@ def main() -> None:
     modes: dict[str, Callable[[int], Played]] = {
         "the local engine": lambda seed: asyncio.run(play_engine(engine, rendering, games, seed))
     }
-    for batch in (size for size in BATCHES if size <= max(48, len(games))):
+    for batch in sorted({min(size, len(games)) for size in BATCHES}):
         modes[f"generate, batches of {batch}"] = lambda seed, batch=batch: play_generate(
             network, rendering, games, seed, batch
         )
