@@ -133,6 +133,10 @@ class Server:
                 self._process.wait()
             self._process = None
 
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
     def kill(self) -> None:
         """As if the machine was gone: no goodbye, from neither the server nor its engine."""
         assert self._process is not None
