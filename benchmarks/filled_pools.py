@@ -41,7 +41,7 @@ from spadework.store.records import (
 from spadework.store.run_directory import RunDirectory
 
 SHINGLES = 400
-PLAYS = 2
+PLAYS = 1
 VM_STEPS = 1000
 """Instructions of SQLite's machine that are counted at a time."""
 
