@@ -67,7 +67,7 @@ def _convert(file: Path, directory: Path) -> None:
         # The network remembers that it was quantised and refuses to be saved: its weights go into a plain one.
         settings = {key: value for key, value in network.config.to_dict().items() if key != "quantization_config"}
         with torch.device("meta"):
-            plain = AutoModelForCausalLM.from_config(type(network.config).from_dict(settings))
+            plain = type(network)(type(network.config).from_dict(settings))
         plain.load_state_dict(network.state_dict(), assign=True)
         plain.tie_weights()
         plain.save_pretrained(directory)

@@ -129,9 +129,10 @@ def open_model(directory: Path, max_context_tokens: int, placement: Placement) -
     disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         config = AutoConfig.from_pretrained(directory, local_files_only=True)
-        network = AutoModelForCausalLM.from_pretrained(
+        network: Any = AutoModelForCausalLM.from_pretrained(
             directory, dtype=placement.dtype, attn_implementation=NAME, local_files_only=True
-        ).to(placement.device)
+        )
+        network = network.to(placement.device)
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         if is_full(error):
             raise
