@@ -27,6 +27,7 @@ from spadework.engines.chat import EndpointRefused
 from spadework.roles.judge import QUESTIONS
 from spadework.selfplay import Interrupted
 from spadework.store.copy import copy_run
+from spadework.store.glossary import METRICS
 from spadework.store.reader import PoolReader
 from spadework.store.records import AttemptRecord
 
@@ -234,3 +235,10 @@ def test_the_policy_can_be_its_own_judge(world: Config, tmp_path: Path) -> None:
     assert len(heard) == 6
     assert {(params.temperature, params.max_tokens) for params in heard} == {(0.5, 300)}
     assert all(r.gates[-1].gate == "judge" for r in attempts(tmp_path / "run") if r.status == "accepted")
+
+
+def test_every_metric_of_an_endpoint_is_logged(world: Config, tmp_path: Path) -> None:
+    prices = {"price_per_million_input": 1.0, "price_per_million_output": 10.0}
+    trained, _, _ = run(tmp_path / "run", world, scripted, "roles.hint_writer", **prices)
+    named = {name for name in METRICS if name.startswith("endpoint/")}
+    assert all(named <= set(row) for row in trained.rows)
