@@ -24,7 +24,7 @@ from spadework.store.reader import PoolReader
 from spadework.store.run_directory import RunDirectory
 
 MOST_BYTES = 8_000_000
-QUICKSTART = Path(__file__).parents[2] / "configs" / "quickstart.toml"
+CONFIGS = Path(__file__).parents[2] / "configs"
 
 
 def test_it_is_small_and_loads_with_plain_transformers() -> None:
@@ -47,8 +47,14 @@ def test_programs_survive_the_tokenizer_and_take_few_tokens(family: Family) -> N
 
 
 @pytest.mark.slow
-def test_it_designs_valid_grounded_environments_at_and_beyond_the_frontier(tmp_path: Path) -> None:
-    raw = tomllib.loads(QUICKSTART.read_text())
+@pytest.mark.parametrize(
+    ("preset", "validity", "grounding", "families"),
+    [("quickstart", 0.85, 0.5, 10), ("quickstart-tools", 0.8, 0.25, 7)],  # tools have more words of their own
+)
+def test_it_designs_valid_grounded_environments_at_the_frontier(
+    tmp_path: Path, preset: str, validity: float, grounding: float, families: int
+) -> None:
+    raw = tomllib.loads((CONFIGS / f"{preset}.toml").read_text())
     raw |= {"iterations": 1, "seed": 11}
     raw["curriculum"] |= {"environments": 48, "skills_per_round": 6}
     config = Config(**raw)
@@ -58,12 +64,11 @@ def test_it_designs_valid_grounded_environments_at_and_beyond_the_frontier(tmp_p
     run = RunDirectory.create_or_open(tmp_path / "run", config)
     asyncio.run(train(run, config, engine, Silent(), rendering=rendering, tensorboard=False))
     metrics = read_metrics(run.metrics)[-1]
-    assert metrics["designer/first_attempt_validity"] >= 0.85
-    assert metrics["diversity/grounding"] >= 0.5 > 4 * metrics["diversity/grounding_control"]
+    assert metrics["designer/first_attempt_validity"] >= validity
+    assert metrics["diversity/grounding"] >= grounding > 4 * metrics["diversity/grounding_control"]
     with PoolReader.open(run.pool) as pool:
         first_families = {re.findall("[A-Z][a-z]+", made.class_name)[0] for made in pool.environments(0)}
-    assert len(first_families) >= 10
+    assert len(first_families) >= families
     assert metrics["environments/regret"] > 0.05
-    assert metrics["environments/frontier"] > 0
-    assert metrics["environments/unsolvable"] > 0
+    assert metrics["environments/frontier"] > 0.5
     assert metrics["learning/logprob_mismatch"] < 1e-3
