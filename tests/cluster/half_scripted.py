@@ -10,12 +10,29 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from selfplay_world import script
+from selfplay_world import HINT, NAMES, PROGRAM, guess
 
 from spadework.engines.base import Datum, ForwardBackward, OptimStep, Sample, SamplingParams, StopReason
 from spadework.engines.tinker.engine import TinkerCohort, TinkerEngine
 from spadework.learning.loss import PolicyLoss
 from spadework.roles.rendering import Rendering
+from spadework.seeding import generator
+
+
+def say(prompt: str, params: SamplingParams) -> str:
+    """Both roles: one design in four is none; six guesses nearly always find the number if they are good ones."""
+    asked = prompt.split("<|im_start|>user\n")[1]
+    rng = generator(params.seed, "script")
+    if asked.startswith("hint:"):
+        return HINT
+    if not asked.startswith("design "):
+        return guess(prompt, rng)
+    if rng.random() < 1 / 4:
+        return "I would rather not."
+    name, low = NAMES[int(rng.integers(len(NAMES)))], int(rng.integers(100, 900))
+    words, high = f"{name} in the harbour", low + int(rng.integers(40, 64))
+    source = PROGRAM.format(name=name.title(), attribute=f"{name}_at", words=words, low=low, high=high)
+    return f"```python\n{source}```"
 
 
 @dataclass
@@ -69,7 +86,7 @@ class HalfScriptedCohort:
         if member % 2 and not asked.startswith(("design ", "hint:")):
             self.policy.own_replies += 1
             return await self.cohort.sample(member, prompt_ids, params)
-        ids = (*rendering.encode(script(prompt, params)), rendering.stop_ids[0])
+        ids = (*rendering.encode(say(prompt, params)), rendering.stop_ids[0])
         stop = StopReason.STOP if len(ids) <= params.max_tokens else StopReason.LENGTH
         ids = ids[: params.max_tokens]
         zeros = (0.0,) * (len(prompt_ids) + len(ids))
