@@ -8,39 +8,43 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass, fields, replace
 
+from spadework.cli.plan import LARGE_MODEL
+
 
 @dataclass(frozen=True)
 class Assumed:
-    """Tokens are the model's. What is measured says so."""
+    """Tokens are the model's; those of programs and plays are what `spadework train PRESET --dry-run` assumes.
 
-    iterations: int = 400
-    environments: int = 24
-    plays: int = 16
-    round_iterations: int = 4
-    turns: float = 10
-    reply_tokens: float = 300
-    observation_tokens: float = 60
-    opening_tokens: float = 400
-    program_tokens: float = 5000
-    hint_tokens: float = 100
-    design_prompt_tokens: float = 10_000
-    validity: float = 0.85
+    What is measured says so.
+    """
+
+    iterations: float = 400
+    environments: float = 24
+    plays: float = 16
+    round_iterations: float = 4
+    turns: float = LARGE_MODEL.turns
+    reply_tokens: float = LARGE_MODEL.reply
+    observation_tokens: float = LARGE_MODEL.observation
+    opening_tokens: float = LARGE_MODEL.opening
+    program_tokens: float = LARGE_MODEL.program
+    hint_tokens: float = LARGE_MODEL.hint
+    attempts_per_slot: float = LARGE_MODEL.attempts_per_slot
+    design_prompt_tokens: float = 12_000
     total_params: float = 30.5e9
     active_params: float = 3.3e9
     gpus: float = 8
     gpu_tokens_per_s: float = 4000
     """Sampled by one GPU, its rows together."""
-    row_tokens_per_s: float = 60
     gpu_flops: float = 989e12
     train_utilisation: float = 0.2
-    bytes_per_sampled_token: float = 12.0
-    """Measured."""
-    bytes_per_environment: float = 60e3
-    """Measured: program, fingerprint, attempts and documents."""
-    host_s_per_turn: float = 0.0004
-    """Measured: CPU of the process that runs the loop."""
+    bytes_per_sampled_token: float = 10.0
+    """4.8 for a log-probability of 32 bits and at most 3.8 for an id, both measured; the rest for text."""
+    bytes_per_environment: float = 45e3
+    """Program, fingerprint and attempts of 285 lines: 34,000, measured; the rest for a document."""
+    host_s_per_turn: float = 0.00028
+    """Measured: CPU of the process that runs the loop, tokenising included."""
     sandbox_s_per_turn: float = 0.0001
-    """Measured: CPU of programs, beside what they compute themselves."""
+    """Measured: CPU of programs' processes with a program that computes next to nothing, their start included."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,7 @@ def cost(of: Assumed) -> Cost:
     environments = rounds * of.environments
     plain = of.iterations * of.environments * of.plays
     plays = plain + environments * of.plays
-    attempts = environments / of.validity
+    attempts = environments * of.attempts_per_slot
     sampled = plays * of.turns * of.reply_tokens + attempts * of.program_tokens + environments * of.hint_tokens
     play_tokens = of.opening_tokens + of.turns * (of.reply_tokens + of.observation_tokens)
     trained = plain * play_tokens + attempts * (of.design_prompt_tokens + of.program_tokens)
@@ -89,7 +93,7 @@ def main() -> None:
     assumed = replace(Assumed(), **{name: float(value) for name, value in changes.items()})
     for field in fields(assumed):
         print(f"{field.name:<26}{getattr(assumed, field.name):>16,g}")
-    for reply_tokens in (30, 100, 300, 1000, 3000):
+    for reply_tokens in (40, 100, 400, 1000, 4000):
         found = cost(replace(assumed, reply_tokens=reply_tokens))
         host, sandbox = (found.turns_per_s * one for one in (assumed.host_s_per_turn, assumed.sandbox_s_per_turn))
         print(
