@@ -20,6 +20,7 @@ from spadework.curriculum.corpus import open_corpus
 from spadework.curriculum.measuring import measures_of
 from spadework.curriculum.skills import skill_of_slot, skills_of_round
 from spadework.learning.delay import DelayBuffer
+from spadework.loop.cast import open_cast
 from spadework.loop.interruption import Interruption
 from spadework.loop.sandboxes import Sandboxes
 from spadework.loop.state import LoopState
@@ -41,7 +42,7 @@ from spadework.store.records import (
 from spadework.store.run_directory import RunDirectory
 
 SHINGLES = 400
-PLAYS = 2
+PLAYS = 1
 VM_STEPS = 1000
 """Instructions of SQLite's machine that are counted at a time."""
 
@@ -178,13 +179,16 @@ async def _iterate_on(
             pool._connection.set_trace_callback(statements.append)
         pool._connection.set_progress_handler(count, VM_STEPS)
         with MetricsLog.open(run.metrics, after=first - 1) as metrics, Interruption(None) as interruption:
-            async with Sandboxes(config.sandbox) as sandboxes:
+            async with (
+                open_cast(config, recorder.engine, policy.rendering, run.replies, recorder.message) as cast,
+                Sandboxes(config.sandbox) as sandboxes,
+            ):
                 loop = SelfPlay(
                     run=run,
                     config=config,
                     engine=recorder.engine,
                     observer=recorder,
-                    rendering=policy.rendering,
+                    cast=cast,
                     corpus=open_corpus(config.corpus),
                     sandboxes=sandboxes,
                     state=LoopState(DelayBuffer(config.curriculum.round_iterations)),

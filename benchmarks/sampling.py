@@ -1,6 +1,6 @@
 """Tokens per second of the local engine's sampler, against `generate` of transformers on the same episodes.
 
-`python benchmarks/sampling.py [--rounds 3] [--threads 0] [--quick]` plays 384 episodes of several turns with the seed
+`python benchmarks/sampling.py [--rounds 2] [--threads 0] [--quick]` plays 384 episodes of several turns with the seed
 model, as one iteration of a run does: 24 openings, 16 plays each. What the environment says is scripted and the same in
 both modes; replies are drawn at temperature 1 and end with a stop token or after 24 tokens. `generate` is used as its
 users do: sampling settings of the model's own distribution, batches with left padding, and the whole history again in
@@ -31,7 +31,7 @@ from spadework.seedmodel.shipped import model_directory
 
 OPENINGS, PLAYS, TURNS = 24, 16, 8
 MAX_REPLY, CONTEXT = 24, 640
-BATCHES = (32, 128, 384)
+BATCHES = (64, 384)
 WORDS = ("amber", "birch", "cedar", "delta", "ember", "frost", "grove", "heron", "inlet", "jade", "kelp", "lotus")
 GOAL = 3.0
 
@@ -144,7 +144,7 @@ def _until_stop(ids: list[int], stops: Sequence[int]) -> list[int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--threads", type=int, default=0, help="0: every core that the process may use")
     parser.add_argument("--quick", action="store_true", help="one round of 48 episodes: does it run?")
     asked = parser.parse_args()
@@ -160,7 +160,7 @@ def main() -> None:
     modes: dict[str, Callable[[int], Played]] = {
         "the local engine": lambda seed: asyncio.run(play_engine(engine, rendering, games, seed))
     }
-    for batch in (size for size in BATCHES if size <= max(48, len(games))):
+    for batch in sorted({min(size, len(games)) for size in BATCHES}):
         modes[f"generate, batches of {batch}"] = lambda seed, batch=batch: play_generate(
             network, rendering, games, seed, batch
         )

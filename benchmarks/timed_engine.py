@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
+
 from spadework.engines.base import Datum, ForwardBackward, OptimStep, Sample, SamplingParams, StopReason
 from spadework.learning.loss import PolicyLoss
 from spadework.seeding import generator
@@ -206,7 +208,8 @@ class TimedCohort:
         began = time.perf_counter()
         ids = self._script.reply(prompt_ids[self._seen[member] :], len(self.chains[member]), params.seed)
         cut, ids = len(ids) > params.max_tokens, ids[: params.max_tokens]
-        logprobs = tuple((-generator(params.seed, "logprobs").random(len(ids))).tolist())
+        # Real ones have 32 bits, which is what their size in the pool depends on.
+        logprobs = tuple((-generator(params.seed, "logprobs").random(len(ids), dtype=np.float32)).tolist())
         self.chains[member].append(len(ids))
         self._seen[member] = len(prompt_ids) + len(ids)
         self._engine.scripting_s += time.perf_counter() - began

@@ -1,6 +1,6 @@
 """Time and peak memory of one update of the local engine, against GRPOTrainer of TRL on the same model and batch.
 
-`python benchmarks/update.py --trl-python PATH [--sequences 192] [--steps 3] [--threads 0] [--vocabulary 0] [--quick]`
+`python benchmarks/update.py --trl-python PATH [--sequences 96] [--steps 2] [--threads 0] [--vocabulary 0] [--quick]`
 makes one batch of episodes of several turns and lets each side make optimiser steps on it: the seed model, all weights,
 float32, the same loss (asymmetric clip, token mean). TRL is not a dependency of spadework: PATH is a Python that has
 `trl` and spadework's own dependencies. Nothing is sampled by either side; TRL is handed the tokens, log-probabilities
@@ -240,8 +240,8 @@ def random_model(directory: Path, vocabulary: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trl-python", default="", help="a Python that has trl; without it the engine alone")
-    parser.add_argument("--sequences", type=int, default=192, help=f"a multiple of {ROWS}")
-    parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--sequences", type=int, default=96, help=f"a multiple of {ROWS}")
+    parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--threads", type=int, default=0, help="0: every core that the process may use")
     parser.add_argument("--vocabulary", type=int, default=0, help="0: the seed model")
     parser.add_argument("--quick", action="store_true", help=f"one step of {ROWS} sequences: does it run?")

@@ -45,6 +45,9 @@ def _changed(section: Section) -> list[str]:
     return [name for name in fields if getattr(section, name) != fields[name].default]
 
 
+_OF_LOCAL_ADAPTERS = frozenset(("lora_alpha", "lora_targets", "lora_export", "adapter"))
+
+
 class ModelConfig(Section):
     path: str = "seed"
     """A model directory that `from_pretrained` loads, a .gguf file, the id of a model on the Hugging Face hub
@@ -54,7 +57,8 @@ class ModelConfig(Section):
     max_context_tokens: Positive = 1024
     """Prompt and replies of one sequence never exceed this."""
     lora_rank: Annotated[int, Field(ge=0)] = 0
-    """Rank of the LoRA adapter that is trained while the model's own weights stay; 0 trains all weights."""
+    """Rank of the LoRA adapter that is trained while the model's own weights stay; 0 trains all weights, where the
+    engine can."""
     lora_alpha: Annotated[float, Field(gt=0)] = 32.0
     """An adapter's output is multiplied by `lora_alpha / lora_rank`."""
     lora_targets: tuple[str, ...] = ()
@@ -66,13 +70,12 @@ class ModelConfig(Section):
 
     @model_validator(mode="after")
     def _adapted(self) -> ModelConfig:
-        if self.lora_rank == 0:
-            for name in ("lora_alpha", "lora_targets", "lora_export", "adapter"):
-                if getattr(self, name) != type(self).model_fields[name].default:
-                    raise ValueError(
-                        f"model.{name} has no effect while model.lora_rank is 0; set the rank of an adapter, or leave "
-                        f"model.{name} out"
-                    )
+        given = [name for name in _changed(self) if name in _OF_LOCAL_ADAPTERS]
+        if self.lora_rank == 0 and given:
+            raise ValueError(
+                f"model.{given[0]} has no effect while model.lora_rank is 0; set the rank of an adapter, or leave "
+                f"model.{given[0]} out"
+            )
         return self
 
 
@@ -85,8 +88,6 @@ class TinkerConfig(Section):
     """Address of the server, such as `http://127.0.0.1:8000`; `none` is the hosted service's."""
     model: str = ""
     """The base model as the service calls it. `model.path` holds its tokenizer and `config.json`."""
-    lora_rank: Annotated[int, Field(ge=0)] = 32
-    """Rank of the trained adapter; 0 trains all weights, where the backend can."""
     patience_s: Annotated[float, Field(gt=0)] = 60.0
     """A server that cannot be reached for so long is given up; the run can be continued."""
     answer_timeout_s: Annotated[float, Field(gt=0)] = 3600.0
@@ -378,6 +379,17 @@ class Config(Section):
                 'designer_reward.kind "learning-progress" compares the iterations of a round, so '
                 f"curriculum.round_iterations ({self.curriculum.round_iterations}) must be at least 2"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _adapter_of_the_engine(self) -> Config:
+        if self.engine.kind == "tinker":
+            given = [name for name in _changed(self.model) if name in _OF_LOCAL_ADAPTERS]
+            if given:
+                raise ValueError(
+                    f'model.{given[0]} has no effect with engine.kind "tinker", whose service makes the adapter; leave '
+                    "it out"
+                )
         return self
 
     @property

@@ -50,7 +50,7 @@ def contents(path: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     ("arguments", "parts"),
     [
-        (("quickstrat",), ("'quickstrat'", "did you mean quickstart?", "spadework presets")),
+        (("quickstrat",), ("'quickstrat'", "did you mean quickstart", "spadework presets")),
         (("missing.toml",), ("missing.toml", "does not exist")),
         (("quickstart", "--set", "learning.learning_rte=1"), ("learning.learning_rte", "learning.learning_rate?")),
         (("quickstart", "--set", "curriculum.plays=1"), ("curriculum.plays", "at least 2")),

@@ -61,14 +61,13 @@ def save_small_model(directory: Path) -> Path:
 def tinker_config(url: str, model: Path, **sections: Any) -> Config:
     """A configuration of the engine alone; ``sections`` are merged into it."""
     tree: dict[str, Any] = {
-        "model": {"path": str(model), "prompts": "seed", "max_context_tokens": CONTEXT},
+        "model": {"path": str(model), "prompts": "seed", "max_context_tokens": CONTEXT, "lora_rank": RANK},
         "engine": {
             "kind": "tinker",
             "tinker": {
                 "backend": "skyrl-jax",
                 "base_url": url,
                 "model": str(model),
-                "lora_rank": RANK,
                 "patience_s": 8.0,
             },
         },
@@ -133,6 +132,10 @@ class Server:
                 self._process.kill()
                 self._process.wait()
             self._process = None
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
 
     def kill(self) -> None:
         """As if the machine was gone: no goodbye, from neither the server nor its engine."""

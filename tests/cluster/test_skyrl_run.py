@@ -55,10 +55,10 @@ def test_a_run_learns_at_the_server_and_goes_on_after_the_server_was_started_aga
     server: Server, tmp_path: Path
 ) -> None:
     corpus, path = save_corpus(tmp_path / "corpus.jsonl"), tmp_path / "run"
+    server.restart()  # other tests may have taken all of its slots
     summary, policy = go_on(path, run_config(server, corpus, 2))
     assert summary.first_iteration == 0 and policy.own_replies > 10
-    server.stop()
-    server.start()
+    server.restart()
     summary, _ = go_on(path, run_config(server, corpus, 4))
     assert summary.first_iteration == 2
     rows = read_metrics(path / "metrics.jsonl")

@@ -262,10 +262,10 @@ def save_facts(directory: Path) -> Path:
 
 def table_config(backend: str = "skyrl-jax", **sections: Any) -> Config:
     tree: dict[str, Any] = {
-        "model": {"max_context_tokens": CONTEXT},
+        "model": {"max_context_tokens": CONTEXT, "lora_rank": 4},
         "engine": {
             "kind": "tinker",
-            "tinker": {"backend": backend, "model": MODEL, "base_url": "http://127.0.0.1:1", "lora_rank": 4},
+            "tinker": {"backend": backend, "model": MODEL, "base_url": "http://127.0.0.1:1"},
         },
         "learning": {"max_grad_norm": None if backend == "skyrl-jax" else 1.0, "weight_decay": 0.01},
     }

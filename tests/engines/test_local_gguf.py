@@ -14,7 +14,7 @@ from tokenizers import pre_tokenizers
 from spadework.engines.local.gguf import GgufUnusable, converted
 from spadework.engines.open import MissingExtra
 
-TOKENS = [*sorted(pre_tokenizers.ByteLevel.alphabet()), "he", "llo", "<|end|>"]
+TOKENS = [*sorted(pre_tokenizers.ByteLevel.alphabet()), "he", "llo", "<|endoftext|>"]
 NAMES = {
     "self_attn.q_proj": "attn_q",
     "self_attn.k_proj": "attn_k",
@@ -97,12 +97,12 @@ def test_a_gguf_file_becomes_a_directory_with_its_weights_and_tokenizer(tmp_path
         found = transformers.AutoModelForCausalLM.from_pretrained(directory)(ids).logits
     assert found.dtype is torch.float32
     # Eight bits round a weight by at most 1/254 of the largest of its block of 32.
-    assert 0 < (found - expected).abs().max() < 0.05 * expected.std()
+    assert 0 < (found - expected).abs().max() < 0.15 * expected.std()
     engine = open_tiny(directory)
     assert engine.vocabulary == len(TOKENS)
     tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
     assert tokenizer("he").input_ids == [TOKENS.index("he")]
-    assert tokenizer.eos_token == "<|end|>"
+    assert tokenizer.eos_token == "<|endoftext|>"
     assert tokenizer.chat_template == CHAT_TEMPLATE
 
 

@@ -32,8 +32,8 @@ def test_every_backend_takes_a_configuration_that_asks_what_it_can(backend: str)
         ("skyrl-jax", {"learning": {"max_grad_norm": 1.0}}, "never clips gradients; set learning.max_grad_norm=none"),
         ("skyrl-megatron", {"learning": {"max_grad_norm": None}}, "always clips gradients"),
         ("skyrl-fsdp", {"learning": {"kl_coefficient": 0.1}}, "no reference to score with"),
-        ("skyrl-jax", {"engine.tinker": {"lora_rank": 0}}, "trains adapters only; set it to at least 1"),
-        ("hosted", {"engine.tinker": {"lora_rank": 0}}, "trains adapters only"),
+        ("skyrl-jax", {"model": {"lora_rank": 0}}, "trains adapters only; set it to at least 1"),
+        ("hosted", {"model": {"lora_rank": 0}}, "trains adapters only"),
         ("hosted", {"engine.tinker": {"model": ""}}, "engine.tinker.model is empty"),
         ("skyrl-jax", {"engine.tinker": {"base_url": None}}, "a server of your own; set it to the server's address"),
     ],
@@ -49,7 +49,7 @@ def test_what_a_backend_would_ignore_is_refused(backend: str, sections: dict[str
 
 def test_full_training_is_for_the_backends_that_can() -> None:
     tree = table_config("skyrl-fsdp").model_dump()
-    tree["engine"]["tinker"]["lora_rank"] = 0
+    tree["model"]["lora_rank"] = 0
     require_possible(Config.model_validate(tree))
 
 
@@ -81,7 +81,7 @@ def test_settings_that_have_no_effect_or_do_not_exist_are_errors(overrides: list
 
 
 def test_a_preset_is_moved_to_a_service_by_overrides_alone() -> None:
-    overrides = ["engine.kind=tinker", "engine.tinker.model=m", "learning.max_grad_norm=none"]
+    overrides = ["engine.kind=tinker", "engine.tinker.model=m", "model.lora_rank=8", "learning.max_grad_norm=none"]
     config = load_config(
         "quickstart", [*overrides, "engine.tinker.backend=skyrl-jax", "engine.tinker.base_url=http://h:1"]
     )
@@ -99,7 +99,8 @@ from spadework.config import Config
 from spadework.engines.open import MissingExtra, open_engine
 sys.modules["tinker"] = None
 try:
-    open_engine(Config.model_validate({"engine": {"kind": "tinker", "tinker": {"model": "m"}}}), Path("nowhere"))
+    engine = {"kind": "tinker", "tinker": {"model": "m"}}
+    open_engine(Config.model_validate({"model": {"lora_rank": 8}, "engine": engine}), Path("nowhere"))
 except MissingExtra as error:
     print(error)
 assert "torch" not in sys.modules
@@ -114,3 +115,8 @@ def test_what_a_backend_cannot_do_is_told_before_the_service_is_asked() -> None:
     config = table_config("skyrl-jax", learning={"max_grad_norm": 1.0})
     with pytest.raises(EngineFault, match="never clips"):
         open_engine(config, None)  # type: ignore[arg-type]
+
+
+def test_an_adapter_that_the_service_makes_takes_no_settings_of_the_local_one() -> None:
+    with pytest.raises(ValueError, match=r"model\.lora_alpha has no effect with engine.kind"):
+        table_config("hosted", model={"lora_alpha": 8.0})

@@ -485,6 +485,25 @@ def test_an_archive_cannot_write_outside_of_the_directory(model: Path, tmp_path:
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["out"]
 
 
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({"attention_bias": True}, "biases in its layers"),
+        ({"rope_scaling": {"type": "yarn", "factor": 4.0}}, "scaled rotary embedding .yarn"),
+        ({"rope_parameters": {"rope_type": "llama3"}, "model_type": "llama"}, "scaled rotary embedding .llama3"),
+        ({"use_sliding_window": True}, "a sliding window"),
+    ],
+)
+def test_a_model_that_a_backend_would_compute_wrongly_is_refused(
+    model: Path, facts: dict[str, object], words: str
+) -> None:
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps({**config, "model_type": "qwen3", **facts}))
+    with pytest.raises(EngineFault, match=f"{words}.* which the backend skyrl-jax leaves out"):
+        open_fake(model, FakeService())
+    open_fake(model, FakeService(Edges(averages=False)), "hosted")
+
+
 def test_an_unknown_model_and_an_unfit_directory_are_told_before_anything_is_created(
     model: Path, tmp_path: Path
 ) -> None:

@@ -85,7 +85,7 @@ def test_the_hosted_service_needs_a_key_and_the_key_is_the_librarys(monkeypatch:
 def test_a_key_that_the_service_refuses_is_told(refusing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TINKER_API_KEY", "tml-wrong-key")
     service = TinkerService.open(own(refusing), takes_mask=True)
-    with pytest.raises(EngineFault, match=r"refused the key in TINKER_API_KEY \(.*no such key") as raised:
+    with pytest.raises(EngineFault, match=r"refused the key in TINKER_API_KEY \(no such key\)") as raised:
         service.models()
     assert "wrong-key" not in str(raised.value)
 

@@ -83,7 +83,7 @@ def test_the_box_that_the_agent_is_asked_for_is_what_the_parser_reads() -> None:
 def test_the_designer_is_told_every_gate_that_looks_at_its_program() -> None:
     prompt = designer_prompt()
     for gate in GateName:
-        assert (f"`{gate.value}`" in prompt) == (gate is not GateName.HINT_SAFE)
+        assert (f"`{gate.value}`" in prompt) == (gate not in (GateName.HINT_SAFE, GateName.JUDGE))
 
 
 def test_the_document_stands_whole_between_its_tags_and_cannot_close_them() -> None:

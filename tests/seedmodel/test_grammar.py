@@ -141,6 +141,6 @@ def test_words_of_the_grammar_and_of_no_content_are_not_taken_from_documents() -
 
 def test_every_word_of_the_grammar_is_reserved() -> None:
     said = "\n".join(text for family in ALL for text in (family.code, *family.hints, *family.tools))
-    said += GAME.skeleton + TOOLS.skeleton
+    said = "\n".join((said, GAME.skeleton, TOOLS.skeleton))
     spoken = {word.lower() for word in re.findall("[A-Za-z]+", said)}
     assert {word for word in spoken if KEYWORD.fullmatch(word)} <= RESERVED

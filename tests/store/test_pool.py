@@ -219,6 +219,17 @@ def test_no_query_reads_a_whole_table(tmp_path: Path) -> None:
     assert [query for query, _ in scanned if "ORDER BY row DESC LIMIT" not in query] == []
 
 
+def test_of_many_environments_that_share_a_band_the_newest_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All share the band 2**63 - 1."""
+    with filled(tmp_path / "pool.sqlite", 5) as pool:
+        newest_first = [made.environment_id(number) for number in (4, 3, 2, 1, 0)]
+        assert {id_ for id_, _ in pool.alike((2**63 - 1, -100), 9)} == set(newest_first)
+        monkeypatch.setattr("spadework.store.reader.MAX_SHARING", 2)
+        assert {id_ for id_, _ in pool.alike((2**63 - 1, -100), 9)} == set(newest_first[:2])
+
+
 def test_readers_see_whole_iterations_while_the_pool_is_written(tmp_path: Path) -> None:
     with filled(tmp_path / "pool.sqlite", 1) as pool, PoolReader.open(tmp_path / "pool.sqlite") as reader:
         assert reader.last_iteration() == 0

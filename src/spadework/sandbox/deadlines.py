@@ -15,6 +15,8 @@ import os
 from pathlib import Path
 from typing import Protocol
 
+from spadework.sandbox.traffic import Traffic
+
 TICK_S = 0.05
 GRACE_S = 0.25
 STALL_S = 0.25
@@ -36,6 +38,7 @@ class Watch:
         self._busy: set[Watched] = set()
         self._long: set[Watched] = set()
         self._long_at_once = max(1, (os.cpu_count() or 1) // 2)
+        self.traffic = Traffic()
         self._timer: asyncio.TimerHandle | None = None
         self._last_tick = 0.0
 
@@ -59,6 +62,7 @@ class Watch:
         self._long.discard(worker)
 
     def close(self) -> None:
+        self.traffic.close()
         self._busy.clear()
         self._long.clear()
         if self._timer is not None:

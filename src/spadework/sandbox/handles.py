@@ -152,6 +152,8 @@ class BaseProgram(ABC, Generic[PlayT]):
 
     def note(self, notes: tuple[str, ...]) -> None:
         """Adaptations that were made; those that are new, up to `MAX_ADAPTATIONS`: a program can forge any number."""
+        if not notes:
+            return
         known = self._info.adaptations
         new = tuple(note for note in notes if note not in known)[: MAX_ADAPTATIONS - len(known)]
         if new:

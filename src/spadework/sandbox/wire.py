@@ -10,8 +10,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgpack
 
@@ -39,8 +38,7 @@ class ProtocolBreach(Exception):
     """What arrived does not follow the protocol."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """One decoded answer. ``value`` is not yet checked."""
 
     sequence: int
@@ -127,6 +125,8 @@ def notes_of(value: object, at_most: int = MAX_NOTES) -> tuple[str, ...]:
     """Adaptations that are reported."""
     if type(value) is not list or len(value) > at_most:
         raise ProtocolBreach("notes that are no short list")
+    if not value:
+        return ()
     if any(type(note) is not str or len(note) > MAX_NOTE_CHARS for note in value):
         raise ProtocolBreach("a note that is no short text")
     return tuple(value)

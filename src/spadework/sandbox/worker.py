@@ -163,11 +163,14 @@ class WorkerProcess:
     def _flush(self) -> None:
         """Requests wait for each other as long as the process has more to do than waits: many travel together."""
         self._flush_due = False
-        if not self.alive or not self._unsent or len(self._pending) > 2 * self._waiting:
-            return
-        self._send()
+        if self._unsent and len(self._pending) <= 2 * self._waiting:
+            self._watch.traffic.send(self)
 
-    def _send(self) -> None:
+    def send(self) -> None:
+        """Whatever waits."""
+        if not self.alive or not self._unsent:
+            return
+        self._watch.traffic.in_flight += self._waiting
         self._waiting = 0
         try:
             sent = self._channel.send(self._unsent)
@@ -181,7 +184,7 @@ class WorkerProcess:
 
     def _continue(self) -> None:
         self._loop.remove_writer(self._channel.fileno())
-        self._send()
+        self.send()
 
     def _receive(self) -> bool:
         """Take what has arrived. False if nothing has, or nothing more will be taken."""
@@ -216,9 +219,10 @@ class WorkerProcess:
 
     def _take(self, answer: Answer) -> None:
         """Raises ProtocolBreach for one that does not answer the running request."""
-        if not self._pending or answer.sequence != self._pending[0].sequence:
+        if len(self._pending) <= self._waiting or answer.sequence != self._pending[0].sequence:
             raise ProtocolBreach("an answer that nobody asked for")
         request = self._pending.popleft()
+        self._watch.traffic.in_flight -= 1
         if not request.future.done():
             request.future.set_result(answer)
 
@@ -252,6 +256,7 @@ class WorkerProcess:
             self._giving_up.cancel()
         self._ended.set_result(None)
         sent = len(self._pending) - self._waiting
+        self._watch.traffic.in_flight -= sent
         if counted and self.gathers and self._blame_running and sent > 1:
             counted = False
             if self.on_doubt is not None:

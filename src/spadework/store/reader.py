@@ -42,7 +42,7 @@ _MEASURE = "e.id, m.iteration, m.round, m.arm, m.plays, m.wins, m.mean_return, m
 SHOWN_CANDIDATES = 8
 EVER = 2**62
 MAX_SHARING = 1000
-"""Environments looked at of those that share one band, the newest: a designer that repeats itself fills few bands."""
+"""A designer that repeats itself puts all its programs into few bands; the search must not slow down with them."""
 
 
 class PoolReader:
@@ -169,11 +169,14 @@ class PoolReader:
         return rows[0][0] if rows else None
 
     def alike(self, bands: Sequence[int], limit: int) -> tuple[tuple[str, bytes], ...]:
-        """Id and shingles (little-endian, unsigned, 64 bits) of environments that share bands, most shared first."""
+        """Id and shingles (little-endian, unsigned, 64 bits) of environments that share bands, most shared first.
+
+        Of those that share one band the newest `MAX_SHARING` are looked at.
+        """
         newest = f"SELECT environment FROM band WHERE value = ? ORDER BY environment DESC LIMIT {MAX_SHARING}"
-        sharing = " UNION ALL ".join([f"SELECT * FROM ({newest})"] * len(bands))
+        sharing = " UNION ALL ".join([f"SELECT * FROM ({newest}) found_by_band"] * len(bands))
         rows = self._all(
-            f"SELECT e.id, e.shingles FROM (SELECT environment, count(*) AS shared FROM ({sharing})"
+            f"SELECT e.id, e.shingles FROM (SELECT environment, count(*) AS shared FROM ({sharing}) found_by_any"
             " GROUP BY environment ORDER BY shared DESC, environment LIMIT ?) found"
             " JOIN environment e ON e.row = found.environment ORDER BY found.shared DESC, e.row",
             *bands,

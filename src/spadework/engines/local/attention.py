@@ -87,6 +87,10 @@ def _windowed(layer: Any, query: Tensor, key: Tensor, value: Tensor, scaling: fl
     keys, values = cache_XBHSD[0][:, :, : new.stop], cache_XBHSD[1][:, :, : new.stop]
     if query.shape[2] > 1 or query.device.type != "cpu":
         grouped = query.shape[1] != key.shape[1]
+        if grouped and query.device.type != "cpu":
+            # Kernels of GPUs that take a mask know no groups; without one the whole table of scores would be held.
+            groups = query.shape[1] // key.shape[1]
+            keys, values, grouped = keys.repeat_interleave(groups, 1), values.repeat_interleave(groups, 1), False
         return functional.scaled_dot_product_attention(
             query, keys, values, attn_mask=window.mask_B1QS, scale=scaling, enable_gqa=grouped
         )

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 SUFFIX = ".gguf"
 SOURCE = "source.json"
@@ -57,6 +58,13 @@ def _stamp(file: Path) -> dict[str, int]:
     return {"bytes": status.st_size, "modified_ns": status.st_mtime_ns}
 
 
+def _forget_quantisation(network: Any) -> None:
+    """Its weights are plain float32 now; a model that remembers how they were stored refuses to be saved."""
+    network.hf_quantizer = None
+    if hasattr(network.config, "quantization_config"):
+        del network.config.quantization_config
+
+
 def _source_of(directory: Path) -> object:
     try:
         return json.loads((directory / SOURCE).read_text(encoding="utf-8"))
@@ -75,9 +83,10 @@ def _convert(file: Path, directory: Path) -> None:
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name, local_files_only=True)
-        network = AutoModelForCausalLM.from_pretrained(
+        network: Any = AutoModelForCausalLM.from_pretrained(
             file.parent, gguf_file=file.name, dtype=torch.float32, local_files_only=True
         )
+        _forget_quantisation(network)
         network.save_pretrained(directory)
         tokenizer.save_pretrained(directory)
     # Damaged files fail in whatever way their bytes happen to mislead the reader.

@@ -44,7 +44,7 @@ def snapshot(model: str) -> Path:
     from huggingface_hub import errors, snapshot_download
 
     try:
-        return Path(snapshot_download(model, allow_patterns=[*FILES]))
+        downloaded = Path(snapshot_download(model, allow_patterns=[*FILES]))
     except errors.GatedRepoError as error:
         reason = "its terms must be accepted on its page, and HF_TOKEN set"
         raise _not_fetched(model, reason) from error
@@ -52,6 +52,11 @@ def snapshot(model: str) -> Path:
         raise _not_fetched(model, "the hub has no such model, or it is private and HF_TOKEN is not set") from error
     except (OSError, ValueError) as error:
         raise _not_fetched(model, "the hub cannot be reached from here") from error
+    # Without a network an earlier download that was broken off is given out as if it were whole.
+    if not _whole(downloaded):
+        reason = "it has no weights in safetensors, or lacks some in the cache and the hub cannot be reached from here"
+        raise _not_fetched(model, reason)
+    return downloaded
 
 
 def _not_fetched(model: str, reason: str) -> NotFetched:

@@ -128,9 +128,10 @@ def open_model(directory: Path, max_context_tokens: int, placement: Placement) -
     disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         config = AutoConfig.from_pretrained(directory, local_files_only=True)
-        network = AutoModelForCausalLM.from_pretrained(
+        network: Any = AutoModelForCausalLM.from_pretrained(
             directory, dtype=placement.dtype, attn_implementation=NAME, local_files_only=True
-        ).to(placement.device)
+        )
+        network.to(placement.device)
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise ModelUnusable(f"{directory} cannot be loaded as a causal language model: {_first_line(error)}") from error
     limit = getattr(config, "max_position_embeddings", None)

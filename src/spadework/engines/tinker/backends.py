@@ -74,9 +74,9 @@ def require_possible(config: Config) -> None:
             f"learning.max_grad_norm is none, but the backend {name} always clips gradients; "
             "set it to the limit that the server was started with"
         )
-    if config.engine.tinker.lora_rank == 0 and not backend.trains_everything:
+    if config.model.lora_rank == 0 and not backend.trains_everything:
         raise EngineFault(
-            f"engine.tinker.lora_rank is 0, but the backend {name} trains adapters only; set it to at least 1"
+            f"model.lora_rank is 0, but the backend {name} trains adapters only; set it to at least 1, 32 for example"
         )
     if learning.kl_coefficient > 0 and not backend.keeps_base:
         raise EngineFault(

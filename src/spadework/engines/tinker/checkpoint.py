@@ -1,4 +1,4 @@
-"""What stays on this side: where a service keeps a state, and what the model's directory says of the model."""
+"""The file of a checkpoint: where the service keeps weights and optimiser, and of what they are."""
 
 from __future__ import annotations
 
@@ -21,12 +21,6 @@ class Saved:
     identity: Mapping[str, Any]
     path: str
     policy_version: int
-
-
-@dataclass(frozen=True)
-class ModelFacts:
-    directory: Path
-    vocabulary: int
 
 
 def write(directory: Path, saved: Saved) -> None:
@@ -56,27 +50,3 @@ def read(directory: Path, identity: Mapping[str, Any]) -> Saved:
                 "give the configuration that the run was made with"
             )
     return saved
-
-
-def model_facts(directory: Path, max_context_tokens: int) -> ModelFacts:
-    """Vocabulary and context of the model, from its `config.json`; the weights need not be here.
-
-    Raises EngineFault without that file, or if the context does not fit the model.
-    """
-    path = directory / "config.json"
-    try:
-        whole = json.loads(path.read_text(encoding="utf-8"))
-        config = {**whole, **whole.get("text_config", {})}
-        vocabulary = int(config["vocab_size"])
-        limit = config.get("max_position_embeddings")
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise EngineFault(
-            f"{path} cannot be read ({type(error).__name__}: {error}); "
-            "model.path must hold config.json and the tokenizer of the model that the service serves"
-        ) from error
-    if limit is not None and max_context_tokens > limit:
-        raise EngineFault(
-            f"model.max_context_tokens is {max_context_tokens} but {directory} was made for at most {limit} tokens; "
-            f"set it to {limit} or less"
-        )
-    return ModelFacts(directory, vocabulary)

@@ -29,6 +29,7 @@ from spadework.engines.base import (
 from spadework.engines.data import check
 from spadework.engines.tinker import backends, checkpoint
 from spadework.engines.tinker.export import write_weights
+from spadework.engines.tinker.model import ModelFacts, model_facts
 from spadework.engines.tinker.reduction import check_services, clip_of, examples_of, measured, rows_of
 from spadework.engines.tinker.service import Adam, Example, Logprobs, Reply, Sampler, Service, Trainer
 from spadework.learning.loss import PolicyLoss
@@ -46,7 +47,7 @@ class TinkerEngine:
     An exception in an update leaves the weights at the service undefined: end the run and continue it.
     """
 
-    def __init__(self, config: Config, service: Service, model: checkpoint.ModelFacts) -> None:
+    def __init__(self, config: Config, service: Service, model: ModelFacts) -> None:
         self._config, self._service, self._model = config, service, model
         self._backend = backends.backend_of(config)
         self._max_context_tokens = config.model.max_context_tokens
@@ -60,7 +61,7 @@ class TinkerEngine:
     def open(cls, config: Config, service: Service, model_dir: Path) -> TinkerEngine:
         """Check configuration, model directory and service. Raises EngineFault; nothing was created then."""
         backends.require_possible(config)
-        model = checkpoint.model_facts(model_dir, config.model.max_context_tokens)
+        model = model_facts(model_dir, config.model.max_context_tokens, config.engine.tinker.backend)
         name = config.engine.tinker.model
         known = service.models()
         if name not in known:
@@ -225,7 +226,7 @@ class TinkerEngine:
         if self._trainer is None:
             settings = self._config.engine.tinker
             seed = derive_seed(self._config.seed, "adapter") % SEEDS
-            self._trainer = await self._service.create(settings.model, settings.lora_rank, seed)
+            self._trainer = await self._service.create(settings.model, self._config.model.lora_rank, seed)
         return self._trainer
 
     async def _base_logprobs(self, token_ids_T: Sequence[int]) -> Logprobs:
@@ -262,7 +263,7 @@ class TinkerEngine:
 
     def _identity(self) -> dict[str, Any]:
         settings = self._config.engine.tinker
-        return {"backend": settings.backend, "model": settings.model, "lora_rank": settings.lora_rank}
+        return {"backend": settings.backend, "model": settings.model, "lora_rank": self._config.model.lora_rank}
 
 
 class TinkerCohort:

@@ -82,7 +82,8 @@ def measured(data: Sequence[Datum], rows: Sequence[Sequence[float]], loss: Polic
 
     def of(values: Iterable[Sequence[float]]) -> npt.NDArray[np.float64]:
         joined: npt.NDArray[np.float64] = np.concatenate([np.asarray(row, dtype=np.float64) for row in values])
-        return joined[trained]
+        kept: npt.NDArray[np.float64] = joined[trained]
+        return kept
 
     clip = clip_of(loss)
     weights, advantages = of(datum.weights_T for datum in data), of(datum.advantages_T for datum in data)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import urllib.error
 import urllib.request
@@ -33,6 +34,8 @@ NO_KEY = "tml-none"
 """What the library is given for a server of one's own, which asks for no key."""
 LOOK_TIMEOUT_S = 10.0
 DOWNLOAD_TIMEOUT_S = 600.0
+
+_DETAIL = re.compile(r"""['"]detail['"]: (['"])(.+?)\1\}""", re.DOTALL)
 
 _FAULTS = (tinker.TinkerError, RetryableException, httpx.HTTPError, OSError, ValueError, AssertionError)
 """What the library raises when a server refuses, fails or speaks another version of the protocol."""
@@ -261,7 +264,10 @@ def _fetch(url: str, archive: Path) -> None:
 
 
 def _said(error: BaseException) -> str:
-    """What the server said, without what the library wraps it in."""
+    """What the server said, without what it and the library wrap it in."""
     text = str(getattr(error, "message", "") or error).strip()
+    detail = _DETAIL.search(text)
+    if detail is not None:
+        return detail[2]
     text = text.partition(" for self.request_id=")[0].removeprefix("Request failed: ")
     return text.splitlines()[0] if text else ""
