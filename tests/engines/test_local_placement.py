@@ -152,6 +152,12 @@ def test_when_memory_ends_the_setting_to_lower_is_named(tiny_qwen3: Path, monkey
     asyncio.run(run())
 
 
+def test_a_model_that_does_not_fit_says_so(tiny_qwen3: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transformers.AutoModelForCausalLM, "from_pretrained", full)
+    with pytest.raises(OutOfMemory, match=r"weights .* set model\.lora_rank .* smaller model"):
+        open_tiny(tiny_qwen3)
+
+
 def test_what_torch_says_when_the_cpu_is_full_is_understood_and_other_faults_pass() -> None:
     with (
         pytest.raises(OutOfMemory, match="not enough memory for a giant; be modest"),

@@ -24,11 +24,17 @@ def explained(doing: str, remedy: str) -> Iterator[None]:
     """Raise OutOfMemory with ``remedy`` if memory ends within."""
     try:
         yield
-    except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
-        text = str(error)
-        if isinstance(error, torch.OutOfMemoryError | MemoryError) or any(part in text for part in _CPU_REFUSALS):
+    except (MemoryError, RuntimeError) as error:
+        if is_full(error):
             raise OutOfMemory(f"there is not enough memory for {doing}; {remedy}") from error
         raise
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether ``error`` says that memory ended."""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(part in str(error) for part in _CPU_REFUSALS)
 
 
 def keep_freed_memory() -> None:

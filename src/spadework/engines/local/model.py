@@ -16,6 +16,7 @@ from torch.utils.checkpoint import checkpoint
 
 from spadework.engines.local.attention import MASKED, NAME, Window, register
 from spadework.engines.local.kvcache import CacheShape
+from spadework.engines.local.memory import is_full
 from spadework.engines.local.placement import Placement
 
 PROBE_TOLERANCES = {torch.float32: 1e-3, torch.bfloat16: 0.3}
@@ -133,6 +134,8 @@ def open_model(directory: Path, max_context_tokens: int, placement: Placement) -
         )
         network.to(placement.device)
     except (OSError, ValueError, KeyError, RuntimeError) as error:
+        if is_full(error):
+            raise
         raise ModelUnusable(f"{directory} cannot be loaded as a causal language model: {_first_line(error)}") from error
     limit = getattr(config, "max_position_embeddings", None)
     if limit is not None and max_context_tokens > limit:
@@ -189,6 +192,8 @@ def _probe(model: Model, directory: Path) -> CacheShape:
             hidden = model.hidden(ids_BQ[:, 4:], positions_BQ[:, 4:], Window(cache, 7, mask))
             cached = model.logits(hidden).log_softmax(-1)
         except (TypeError, ValueError, RuntimeError, IndexError, AttributeError) as error:
+            if is_full(error):
+                raise
             raise ModelUnusable(
                 f"{directory} ({type(model.network).__name__}) does not fit the local engine: {_first_line(error)}"
             ) from error
