@@ -215,6 +215,11 @@ class EndpointConfig(Section):
     def _reachable(self) -> EndpointConfig:
         if self.base_url and not self.base_url.startswith(("http://", "https://")):
             raise ValueError(f"endpoint.base_url is {self.base_url!r}; it must begin with https:// or http://")
+        if "@" in self.base_url:
+            raise ValueError(
+                "endpoint.base_url must hold no user or password; put the key into an environment variable, and its "
+                "name into endpoint.key_variable"
+            )
         if self.budget is not None and not (self.price_per_million_input or self.price_per_million_output):
             raise ValueError(
                 "endpoint.budget needs prices: set endpoint.price_per_million_input and "
@@ -379,6 +384,28 @@ class Config(Section):
                 'designer_reward.kind "learning-progress" compares the iterations of a round, so '
                 f"curriculum.round_iterations ({self.curriculum.round_iterations}) must be at least 2"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _skills_of_the_format(self) -> Config:
+        uses_tools = self.agent.action_format == "tool_call"
+        foreign = set(self.curriculum.skills) & set(COGNITIVE_SKILLS if uses_tools else TOOL_SKILLS)
+        if foreign:
+            kind, others = ("tool environments", "games") if uses_tools else ("games", "tool environments")
+            raise ValueError(
+                f'agent.action_format "{self.agent.action_format}" makes programs {kind}, and "{min(foreign)}" in '
+                f"curriculum.skills is a skill of {others}; name skills of {kind}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _somebody_is_asked(self) -> Config:
+        given = _changed(self.endpoint)
+        if given and not self.endpoint.base_url and not self.endpoint_users:
+            raise ValueError(f"endpoint.{given[0]} has no effect without endpoint.base_url; set that, or leave it out")
+        judged = [name for name in _changed(self.gates) if name.startswith("judge_")]
+        if judged and self.gates.judge == "off":
+            raise ValueError(f"gates.{judged[0]} has no effect while gates.judge is off; leave it out")
         return self
 
     @model_validator(mode="after")

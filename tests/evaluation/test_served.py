@@ -15,7 +15,7 @@ from test_playing_items import ITEMS, config, evaluate, halve
 
 from spadework.cli import main
 from spadework.config import Config
-from spadework.engines.chat import EndpointRefused
+from spadework.engines.chat import EndpointRefused, PromptTooLong
 from spadework.engines.openai.client import open_chat
 from spadework.evaluation.items import Split
 from spadework.evaluation.results import Evaluation
@@ -70,6 +70,14 @@ def test_a_conversation_grows_by_its_own_replies() -> None:
     assert re.fullmatch(r"\\boxed\{\d\}", longest[-2]["content"])
 
 
+TOO_LONG = error(400, "maximum context length", "context_length_exceeded")
+
+
+def full_later(body: Body, number: int) -> Raw:
+    talked = any(message["role"] == "assistant" for message in body["messages"])
+    return TOO_LONG if talked else reply("\\boxed{0}")
+
+
 @pytest.mark.parametrize(
     ("answer", "changes", "end", "outcome"),
     [
@@ -80,12 +88,7 @@ def test_a_conversation_grows_by_its_own_replies() -> None:
             EpisodeEnd.CONTEXT_FULL,
             Outcome.OK,
         ),
-        (
-            in_turn(error(400, "maximum context length", "context_length_exceeded")),
-            {},
-            EpisodeEnd.CONTEXT_FULL,
-            Outcome.OK,
-        ),
+        (full_later, {}, EpisodeEnd.CONTEXT_FULL, Outcome.OK),
         (in_turn(reply("\\boxed{0}")), {"agent": {"max_turns": 2}}, EpisodeEnd.TURN_LIMIT, Outcome.OK),
         (in_turn(reply(None, "content_filter")), {}, EpisodeEnd.FAULT, Outcome.INFRASTRUCTURE_FAULT),
     ],
@@ -96,6 +99,11 @@ def test_episodes_end_by_the_rules_of_all_agents(
     found, _ = served(answer, **changes)
     assert {(item.end, item.outcome) for item in found.items[:6]} == {(end, outcome)}
     assert not any(item.solved for item in found.items)
+
+
+def test_a_context_that_holds_no_first_reply_is_told_and_not_played() -> None:
+    with pytest.raises(PromptTooLong, match=r"lower the token budget of the role that asks"):
+        served(in_turn(TOO_LONG))
 
 
 def test_a_refusal_is_told_and_not_counted_as_a_failure_of_the_model() -> None:

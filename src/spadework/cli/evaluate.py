@@ -119,12 +119,28 @@ def _config_of_model(model: str, preset: str | None, settings: Sequence[str]) ->
     from spadework.config import Config
     from spadework.presets import change_config, load_config
 
-    model_folder(model)
+    folder = model_folder(model)
     if preset is None and model == SEED:
         preset = _SEED_PRESET
     config = Config() if preset is None else load_config(preset)
-    asked = config.model_copy(update={"model": config.model.model_copy(update={"path": model})})
+    changed: dict[str, object] = {"path": model}
+    if preset is None:
+        changed["max_context_tokens"] = min(_context_of(folder), config.agent.max_episode_tokens)
+    asked = config.model_copy(update={"model": config.model.model_copy(update=changed)})
     return change_config(asked, settings)
+
+
+def _context_of(folder: Path) -> int:
+    """Tokens that the model in ``folder`` was made for, or what is usual if it does not say."""
+    import json
+
+    from spadework.config import ModelConfig
+
+    try:
+        found = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("max_position_embeddings")
+    except (OSError, ValueError, AttributeError):
+        found = None  # the engine says what is wrong with it
+    return found if isinstance(found, int) else ModelConfig().max_context_tokens
 
 
 async def _evaluate_endpoint(config: Config) -> tuple[Evaluation, str]:

@@ -97,7 +97,7 @@ def open_tokenizer(folder: Path) -> Tokenizer:
     try:
         tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     except (OSError, ValueError) as error:
-        first = str(error).strip().splitlines()[0]
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise Refused(
             f"the tokenizer in {folder} cannot be loaded ({first}); save it again with tokenizer.save_pretrained()"
         ) from error

@@ -2,8 +2,8 @@
 
 The prompt is rendered once. What the model samples is kept as ids and log-probabilities, each observation is
 appended as ids, and the stream that results is what is trained on; `text_agent` plays by the same rules for a model
-that deals in texts. The agent sees observations and, in the hinted
-arm, the hint; it never sees the program. Running many episodes at once is `plays`' work.
+that deals in texts. The agent sees observations and, in the hinted arm, the hint; it never sees the program. Running
+many episodes at once is `plays`' work.
 """
 
 from __future__ import annotations

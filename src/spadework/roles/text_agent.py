@@ -83,6 +83,8 @@ class _TextSeat:
         try:
             reply = await player.model.reply(ChatRequest(as_chat(self.said), room, config.temperature, draw))
         except PromptTooLong:
+            if turn == 0:
+                raise  # nothing was said yet: the budget is wrong, and not the play
             return Said(None, EpisodeEnd.CONTEXT_FULL)
         self._note(reply)
         if reply.cut:

@@ -28,6 +28,9 @@ DIGESTED = 4096
 """Values of each base weight that its digest looks at, evenly spaced."""
 
 
+_SPECIAL = ("use_dora", "use_rslora", "modules_to_save", "rank_pattern", "alpha_pattern", "lora_bias")
+
+
 class AdapterUnusable(ValueError):
     """An adapter that cannot be added to this model; the message says why and what to do."""
 
@@ -130,7 +133,8 @@ def digest_of_base(network: Any) -> str:
         if ".lora_" in name:
             continue
         flat = value.detach().flatten()
-        some = flat[:: max(1, flat.numel() // DIGESTED)][:DIGESTED].float().cpu()
+        # Rounded, so that one base has one digest in every precision.
+        some = flat[:: max(1, flat.numel() // DIGESTED)][:DIGESTED].to(torch.bfloat16).float().cpu()
         digest.update(f"{name.replace('.base_layer.', '.')} {tuple(value.shape)}\n".encode())
         digest.update(some.numpy().tobytes())
     return digest.hexdigest()
@@ -176,7 +180,7 @@ def start_from(directory: Path, network: Any, settings: AdapterSettings) -> None
 
 
 def _check_config(directory: Path, config: Mapping[str, Any], settings: AdapterSettings) -> None:
-    special = [key for key in ("use_dora", "use_rslora", "modules_to_save", "rank_pattern") if config.get(key)]
+    special = [key for key in _SPECIAL if config.get(key)]
     if config.get("peft_type") != "LORA" or special or config.get("bias", "none") != "none":
         what = ", ".join(special) or f"type {config.get('peft_type')}, bias {config.get('bias')}"
         raise AdapterUnusable(

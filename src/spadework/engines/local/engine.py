@@ -128,7 +128,8 @@ class LocalEngine:
                 raise StaleCohort("the weights changed while a cohort waited for replies; update between cohorts only")
             with memory.explained(
                 f"a batch of {len(requests)} rows",
-                f"lower engine.sample_batch (now {self._config.sample_batch}) or model.max_context_tokens",
+                f"lower engine.sample_batch (now {self._config.sample_batch}), model.max_context_tokens or "
+                "curriculum.plays",
             ):
                 return self._sampler.generate(requests)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import json
 import shutil
@@ -81,6 +82,8 @@ def _convert(file: Path, directory: Path) -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
+    from spadework.engines.local.memory import is_full
+
     try:
         tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name, local_files_only=True)
         network: Any = AutoModelForCausalLM.from_pretrained(
@@ -91,6 +94,12 @@ def _convert(file: Path, directory: Path) -> None:
         tokenizer.save_pretrained(directory)
     # Damaged files fail in whatever way their bytes happen to mislead the reader.
     except Exception as error:
+        if is_full(error):
+            raise
+        if getattr(error, "errno", None) == errno.ENOSPC:
+            raise GgufUnusable(
+                f"there is no room to convert {file} beside itself; make some: it takes four bytes a weight"
+            ) from error
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise GgufUnusable(
             f"{file} cannot be converted ({first}); take a GGUF file of a model that transformers can read, or its "

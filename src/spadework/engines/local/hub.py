@@ -28,7 +28,7 @@ def cached(model: str) -> Path | None:
         ) from error
     try:
         found = Path(snapshot_download(model, allow_patterns=[*FILES], local_files_only=True))
-    except errors.LocalEntryNotFoundError:
+    except (errors.LocalEntryNotFoundError, errors.HFValidationError):  # not downloaded yet, or no name of the hub's
         return None
     return found if _whole(found) else None
 
@@ -50,7 +50,7 @@ def snapshot(model: str) -> Path:
         raise _not_fetched(model, reason) from error
     except errors.RepositoryNotFoundError as error:
         raise _not_fetched(model, "the hub has no such model, or it is private and HF_TOKEN is not set") from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, *_network_errors()) as error:
         raise _not_fetched(model, "the hub cannot be reached from here") from error
     # Without a network an earlier download that was broken off is given out as if it were whole.
     if not _whole(downloaded):
@@ -64,6 +64,13 @@ def _not_fetched(model: str, reason: str) -> NotFetched:
         f"model.path {model} is no directory here and could not be fetched from the Hugging Face hub ({reason}); give "
         f"a model's directory, or run `hf download {model}` where there is a network"
     )
+
+
+def _network_errors() -> tuple[type[Exception], ...]:
+    """What the hub's library lets through of its HTTP client, whichever that is."""
+    from huggingface_hub import errors
+
+    return tuple(kind for kind in errors.HfHubHTTPError.__mro__ if kind.__name__ == "HTTPError")
 
 
 def _whole(directory: Path) -> bool:

@@ -112,7 +112,7 @@ class Optimiser:
         found: dict[str, Tensor] = {}
         for name, master in self._masters.items():
             for key, value in self._adam.state.get(master, {}).items():
-                found[f"{key}.{name}"] = value.detach().clone()
+                found[f"{key}.{name}"] = value.detach().to("cpu", copy=True)
         return found
 
     def fits(self, state: Mapping[str, Tensor]) -> bool:

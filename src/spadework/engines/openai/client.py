@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, closing
@@ -109,8 +110,12 @@ class OpenAIChat:
                     raise self._refused(Refused(f"{trouble}; {wait}", "continue later")) from None
                 self._pace.hold(trouble.after_s)
                 if isinstance(trouble, Empty):
+                    self._replies.spend(trouble.usage)
                     self.ledger.paid += trouble.usage
-                if made == tries or (isinstance(trouble, Empty) and trouble.final):
+                    # What was reserved for this request is used up.
+                    if trouble.final or (self.ledger.has_budget and trouble.usage.tokens):
+                        break
+                if made == tries:
                     break
                 self.ledger.tally.retries += 1
                 self._tell(f"{self._clean(trouble)}; trying again")
@@ -140,7 +145,7 @@ class OpenAIChat:
             raise TryAgain(f"it did not answer within {self._config.timeout_s:g} s") from None
         except httpx.InvalidURL as error:
             raise Refused(f"the address is none ({error})", "correct endpoint.base_url") from None
-        except httpx.TransportError as error:
+        except (httpx.TransportError, httpx.DecodingError) as error:
             raise TryAgain(f"the connection failed: {error or type(error).__name__}") from None
         try:
             reply = read_answer(answer)
@@ -177,8 +182,9 @@ class OpenAIChat:
         )
 
     def _tell(self, trouble: str) -> None:
-        if trouble not in self._told:
-            self._told.add(trouble)
+        kind = re.sub(r"\d[\d.]*", "#", trouble)
+        if kind not in self._told:
+            self._told.add(kind)
             self._notice(f"endpoint {self._url}: {trouble}")
 
     def _clean(self, error: Exception) -> str:

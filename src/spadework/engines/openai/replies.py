@@ -17,7 +17,8 @@ from typing import Any, Self
 from spadework.engines.chat import ChatReply, EndpointError, Usage
 
 _SCHEMA_VERSION = 1
-_SCHEMA = """
+_SCHEMA = (
+    """
 CREATE TABLE IF NOT EXISTS reply (
     key TEXT PRIMARY KEY,
     model TEXT NOT NULL,
@@ -26,7 +27,9 @@ CREATE TABLE IF NOT EXISTS reply (
     prompt_tokens INTEGER,
     reply_tokens INTEGER
 ) STRICT
-"""
+""",
+    "CREATE TABLE IF NOT EXISTS spent (prompt_tokens INTEGER NOT NULL, reply_tokens INTEGER NOT NULL) STRICT",
+)
 _BUSY_TIMEOUT_S = 30.0
 
 
@@ -54,7 +57,8 @@ class Replies:
                 (found,) = connection.execute("PRAGMA user_version").fetchone()
                 if found not in (0, _SCHEMA_VERSION):
                     raise RepliesUnusable(f"the replies in {path} have format {found}; remove the file to pay again")
-                connection.execute(_SCHEMA)
+                for statement in _SCHEMA:
+                    connection.execute(statement)
                 connection.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
             except BaseException:
                 connection.close()
@@ -77,10 +81,16 @@ class Replies:
                 "INSERT OR REPLACE INTO reply VALUES (?, ?, ?, ?, ?, ?)", (key, model, reply.text, reply.cut, *counts)
             )
 
-    def paid(self) -> Usage:
-        """Of every reply that is kept."""
+    def spend(self, usage: Usage) -> None:
+        """Remember what an answer cost that held no reply."""
         with _one_sentence(self._path):
-            query = "SELECT coalesce(sum(prompt_tokens), 0), coalesce(sum(reply_tokens), 0) FROM reply"
+            self._connection.execute("INSERT INTO spent VALUES (?, ?)", (usage.prompt_tokens, usage.reply_tokens))
+
+    def paid(self) -> Usage:
+        """For every reply that is kept, and for answers without one."""
+        both = "SELECT prompt_tokens, reply_tokens FROM reply UNION ALL SELECT prompt_tokens, reply_tokens FROM spent"
+        with _one_sentence(self._path):
+            query = f"SELECT coalesce(sum(prompt_tokens), 0), coalesce(sum(reply_tokens), 0) FROM ({both})"
             return Usage(*self._connection.execute(query).fetchone())
 
     def close(self) -> None:
