@@ -2,10 +2,11 @@
 
 `python benchmarks/sampling.py [--rounds 2] [--threads 0] [--quick]` plays 384 episodes of several turns with the seed
 model, as one iteration of a run does: 24 openings, 16 plays each. What the environment says is scripted and the same in
-both modes; replies are drawn at temperature 1, and one without a stop token in 24 tokens ends its episode. `generate` is used as its
-users do: sampling settings of the model's own distribution, batches with left padding, and the whole history again in
-each turn. It is tried with several batch sizes and the best counts. It gives no log-probabilities, which training
-needs and the engine gives. Only drawn tokens are counted; rendering is not timed. Ratios are medians over the rounds.
+both modes; replies are drawn at temperature 1, and one without a stop token in 24 tokens ends its episode. `generate`
+is used as its users do: sampling settings of the model's own distribution, batches with left padding, and the whole
+history again in each turn. It is tried with several batch sizes and the best counts. It gives no log-probabilities,
+which training needs and the engine gives. Only drawn tokens are counted; rendering is not timed. Ratios are medians
+over the rounds.
 """
 
 from __future__ import annotations
