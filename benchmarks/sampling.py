@@ -2,10 +2,11 @@
 
 `python benchmarks/sampling.py [--rounds 2] [--threads 0] [--quick]` plays 384 episodes of several turns with the seed
 model, as one iteration of a run does: 24 openings, 16 plays each. What the environment says is scripted and the same in
-both modes; replies are drawn at temperature 1 and end with a stop token or after 24 tokens. `generate` is used as its
-users do: sampling settings of the model's own distribution, batches with left padding, and the whole history again in
-each turn. It is tried with several batch sizes and the best counts. It gives no log-probabilities, which training
-needs and the engine gives. Only drawn tokens are counted; rendering is not timed. Ratios are medians over the rounds.
+both modes; replies are drawn at temperature 1, and one without a stop token in 24 tokens ends its episode. `generate`
+is used as its users do: sampling settings of the model's own distribution, batches with left padding, and the whole
+history again in each turn. It is tried with several batch sizes and the best counts. It gives no log-probabilities,
+which training needs and the engine gives. Only drawn tokens are counted; rendering is not timed. Ratios are medians
+over the rounds.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from spadework.config import EngineConfig, LearningConfig, ModelConfig
-from spadework.engines.base import SamplingParams
+from spadework.engines.base import SamplingParams, StopReason
 from spadework.engines.local.engine import LocalEngine
 from spadework.roles.messages import Message
 from spadework.roles.rendering import Rendering, open_rendering
@@ -75,6 +76,8 @@ async def play_engine(engine: LocalEngine, rendering: Rendering, games: Sequence
             params = SamplingParams(MAX_REPLY, tuple(rendering.stop_ids), seed=(seed * 1000 + number) * 100 + turn)
             sample = await cohort.sample(number, prompt, params)
             tokens += len(sample.token_ids_T)
+            if sample.stop_reason is StopReason.LENGTH:
+                break
             if turn < TURNS - 1:
                 started = time.perf_counter()
                 new = [Message("user", game.answers[turn])]
@@ -94,21 +97,22 @@ def play_generate(
 ) -> Played:
     torch.manual_seed(seed)
     stops = list(rendering.stop_ids)
-    prompts = [list(rendering.first_prompt([Message("user", game.opening)])) for game in games]
+    waiting = [(game, list(rendering.first_prompt([Message("user", game.opening)]))) for game in games]
     tokens, seconds = 0, 0.0
     for turn in range(TURNS):
         started = time.perf_counter()
         replies = [
             reply
-            for first in range(0, len(prompts), batch)
-            for reply in _generate(network, prompts[first : first + batch], stops)
+            for first in range(0, len(waiting), batch)
+            for reply in _generate(network, [prompt for _, prompt in waiting[first : first + batch]], stops)
         ]
         seconds += time.perf_counter() - started
         tokens += sum(map(len, replies))
         if turn < TURNS - 1:
-            prompts = [
-                list(rendering.next_prompt(prompt, reply, [Message("user", game.answers[turn])]))
-                for prompt, reply, game in zip(prompts, replies, games, strict=True)
+            waiting = [
+                (game, list(rendering.next_prompt(prompt, reply, [Message("user", game.answers[turn])])))
+                for (game, prompt), reply in zip(waiting, replies, strict=True)
+                if reply[-1] in stops
             ]
     return Played(tokens, seconds)
 

@@ -117,7 +117,7 @@ class EngineConfig(Section):
     train_tokens: Positive = 16_384
     """Token budget of one micro-batch of the local engine's update."""
     gradient_checkpointing: bool = False
-    """Compute activations twice instead of keeping them: less memory, about a third more time of the update."""
+    """Compute activations twice instead of keeping them: less memory, about a quarter more time of the update."""
     threads: Annotated[int, Field(ge=0)] = 0
     """CPU threads of the local engine; 0 takes every core that the process may use."""
     tinker: TinkerConfig = TinkerConfig()
