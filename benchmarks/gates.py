@@ -56,7 +56,7 @@ async def timed(programs: Sequence[tuple[str, str]]) -> tuple[list[Timed], int]:
             report = await check_program(source, sandbox, GatesConfig(), run_seed=number)
             results = list(report.results)
             if report.program is not None and hint:
-                results += (await check_hint(hint, report.program, sandbox, GatesConfig(), run_seed=number)).results
+                results.append(await check_hint(hint, report.program, sandbox, GatesConfig(), run_seed=number))
             refused = [result for result in results if not result.passed]
             rejected += bool(refused)
             for result in refused:
