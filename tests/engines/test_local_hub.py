@@ -43,6 +43,24 @@ def test_a_model_that_cannot_be_had_is_one_sentence(cache: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_a_name_that_no_model_of_the_hub_can_have_is_one_sentence(cache: Path) -> None:
+    with pytest.raises(hub.NotFetched, match="models/my--model is no directory here"):
+        hub.snapshot("models/my--model")
+
+
+def test_errors_of_the_network_are_one_sentence(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (http_error,) = [kind for kind in errors.HfHubHTTPError.__mro__ if kind.__name__ == "HTTPError"]
+
+    def broken(*arguments: object, **options: object) -> str:
+        if options.get("local_files_only"):
+            raise errors.LocalEntryNotFoundError("no")
+        raise http_error("the connection was broken off")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", broken)
+    with pytest.raises(hub.NotFetched, match="cannot be reached from here"):
+        hub.snapshot("org/name")
+
+
 def test_a_download_that_lacks_a_part_of_the_weights_is_not_taken_for_whole(cache: Path, tiny_qwen3: Path) -> None:
     directory = put(cache, tiny_qwen3)
     (directory / "model.safetensors").rename(directory / "model-00001-of-00002.safetensors")

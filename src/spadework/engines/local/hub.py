@@ -43,6 +43,7 @@ def snapshot(model: str) -> Path:
         return kept
     from huggingface_hub import errors, snapshot_download
 
+    unreachable: tuple[type[Exception], ...] = (OSError, ValueError, *_network_errors())
     try:
         downloaded = Path(snapshot_download(model, allow_patterns=[*FILES]))
     except errors.GatedRepoError as error:
@@ -50,7 +51,7 @@ def snapshot(model: str) -> Path:
         raise _not_fetched(model, reason) from error
     except errors.RepositoryNotFoundError as error:
         raise _not_fetched(model, "the hub has no such model, or it is private and HF_TOKEN is not set") from error
-    except (OSError, ValueError, *_network_errors()) as error:
+    except unreachable as error:
         raise _not_fetched(model, "the hub cannot be reached from here") from error
     # Without a network an earlier download that was broken off is given out as if it were whole.
     if not _whole(downloaded):
