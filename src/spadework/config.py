@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from spadework.engines.settings import EndpointConfig as EndpointConfig
+from spadework.engines.settings import EngineConfig as EngineConfig
+from spadework.engines.settings import TinkerConfig as TinkerConfig
 from spadework.sandbox.limits import SandboxConfig
-
-Share = Annotated[float, Field(ge=0.0, le=1.0)]
-Positive = Annotated[int, Field(gt=0)]
-Temperature = Annotated[float, Field(gt=0.0, le=2.0)]
+from spadework.sections import Positive, Section, Share, Temperature, changed
 
 COGNITIVE_SKILLS = (
     "pattern recognition",
@@ -33,16 +33,6 @@ TOOL_SKILLS = (
     "multi-step workflows",
 )
 """The skills of tool environments; `agent.action_format` is then `tool_call`."""
-
-
-class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
-
-
-def _changed(section: Section) -> list[str]:
-    """Settings that are not at their default."""
-    fields = type(section).model_fields
-    return [name for name in fields if getattr(section, name) != fields[name].default]
 
 
 _OF_LOCAL_ADAPTERS = frozenset(("lora_alpha", "lora_targets", "lora_export", "adapter"))
@@ -70,67 +60,11 @@ class ModelConfig(Section):
 
     @model_validator(mode="after")
     def _adapted(self) -> ModelConfig:
-        given = [name for name in _changed(self) if name in _OF_LOCAL_ADAPTERS]
+        given = [name for name in changed(self) if name in _OF_LOCAL_ADAPTERS]
         if self.lora_rank == 0 and given:
             raise ValueError(
                 f"model.{given[0]} has no effect while model.lora_rank is 0; set the rank of an adapter, or leave "
                 f"model.{given[0]} out"
-            )
-        return self
-
-
-class TinkerConfig(Section):
-    """A service that speaks the Tinker API. Its key is in the environment variable TINKER_API_KEY and nowhere else."""
-
-    backend: Literal["hosted", "skyrl-jax", "skyrl-fsdp", "skyrl-megatron"] = "hosted"
-    """What answers: the hosted service, or SkyRL's own server with one of its backends; they differ in what they do."""
-    base_url: str | None = None
-    """Address of the server, such as `http://127.0.0.1:8000`; `none` is the hosted service's."""
-    model: str = ""
-    """The base model as the service calls it. `model.path` holds its tokenizer and `config.json`."""
-    patience_s: Annotated[float, Field(gt=0)] = 60.0
-    """A server that cannot be reached for so long is given up; the run can be continued."""
-    answer_timeout_s: Annotated[float, Field(gt=0)] = 3600.0
-    """Longest wait for one answer of a server that can be reached."""
-
-    @model_validator(mode="after")
-    def _has_no_key(self) -> TinkerConfig:
-        if self.base_url is not None and (
-            "@" in self.base_url or not self.base_url.startswith(("http://", "https://"))
-        ):
-            raise ValueError(
-                "engine.tinker.base_url must start with http:// or https:// and hold no password; "
-                "the key belongs into the environment variable TINKER_API_KEY"
-            )
-        return self
-
-
-class EngineConfig(Section):
-    kind: Literal["local", "tinker"] = "local"
-    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    """Of the local engine; `auto` takes a GPU if there is one."""
-    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Of weights and activations; `auto` is bfloat16 on CUDA and float32 elsewhere. The optimiser's copy of what is
-    trained, and its moments, are always float32."""
-    sample_batch: Positive = 512
-    """Rows decoded at once by the local engine; more rows wait, in a fixed order."""
-    train_tokens: Positive = 16_384
-    """Token budget of one micro-batch of the local engine's update."""
-    gradient_checkpointing: bool = False
-    """Compute activations twice instead of keeping them: less memory, about a quarter more time of the update."""
-    threads: Annotated[int, Field(ge=0)] = 0
-    """CPU threads of the local engine; 0 takes every core that the process may use."""
-    tinker: TinkerConfig = TinkerConfig()
-
-    @model_validator(mode="after")
-    def _of_its_kind(self) -> EngineConfig:
-        if self.kind == "local":
-            others = [f"tinker.{name}" for name in _changed(self.tinker)]
-        else:
-            others = [name for name in _changed(self) if name not in ("kind", "tinker")]
-        if others:
-            raise ValueError(
-                f'engine.{others[0]} has no effect with engine.kind "{self.kind}"; leave it out or change engine.kind'
             )
         return self
 
@@ -179,53 +113,6 @@ class RolesConfig(Section):
     """Who writes programs: the model in training, or the frozen one at the endpoint, which is never trained."""
     hint_writer: Literal["self", "endpoint"] = "self"
     """Who writes hints. They are not trained on in either case."""
-
-
-class EndpointConfig(Section):
-    base_url: str = ""
-    """Of a server of OpenAI-compatible chat completions, for example `https://api.openai.com/v1`."""
-    model: str = ""
-    """The name that the server knows the model by."""
-    key_variable: str = ""
-    """Name of the environment variable that holds the key; without a name no key is sent."""
-    prompts: Literal["full", "seed"] = "full"
-    """What the model at the endpoint is told; see `model.prompts`."""
-    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-    """The field of a request that limits the reply; some models take the second name only."""
-    send_seed: bool = True
-    """Whether requests hold a seed, for servers that sample with it; some refuse the field."""
-    concurrency: Positive = 16
-    """Requests under way at once."""
-    requests_per_minute: Annotated[int, Field(ge=0)] = 0
-    """Requests are spaced evenly to be no more than this; 0 sets no limit."""
-    retries: Annotated[int, Field(ge=0)] = 6
-    """Further tries of a request that failed for the moment, with waits of 1 s, 2 s, 4 s and so on, at most 60 s."""
-    timeout_s: Annotated[float, Field(gt=0)] = 600.0
-    """One try of one request, from its start to the end of its reply."""
-    price_per_million_input: Annotated[float, Field(ge=0)] = 0.0
-    """What a million tokens of prompts cost, in any currency."""
-    price_per_million_output: Annotated[float, Field(ge=0)] = 0.0
-    """What a million tokens of replies cost, in the same currency."""
-    budget: Annotated[float | None, Field(gt=0)] = None
-    """Most that the run may spend at the endpoint, in that currency; it then stops and can be continued with more."""
-    budget_tokens: Annotated[int | None, Field(gt=0)] = None
-    """Most tokens that the run may use at the endpoint, prompts and replies together."""
-
-    @model_validator(mode="after")
-    def _reachable(self) -> EndpointConfig:
-        if self.base_url and not self.base_url.startswith(("http://", "https://")):
-            raise ValueError(f"endpoint.base_url is {self.base_url!r}; it must begin with https:// or http://")
-        if "@" in self.base_url:
-            raise ValueError(
-                "endpoint.base_url must hold no user or password; put the key into an environment variable, and its "
-                "name into endpoint.key_variable"
-            )
-        if self.budget is not None and not (self.price_per_million_input or self.price_per_million_output):
-            raise ValueError(
-                "endpoint.budget needs prices: set endpoint.price_per_million_input and "
-                "endpoint.price_per_million_output, or limit endpoint.budget_tokens instead"
-            )
-        return self
 
 
 class CurriculumConfig(Section):
@@ -400,10 +287,10 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _somebody_is_asked(self) -> Config:
-        given = _changed(self.endpoint)
+        given = changed(self.endpoint)
         if given and not self.endpoint.base_url and not self.endpoint_users:
             raise ValueError(f"endpoint.{given[0]} has no effect without endpoint.base_url; set that, or leave it out")
-        judged = [name for name in _changed(self.gates) if name.startswith("judge_")]
+        judged = [name for name in changed(self.gates) if name.startswith("judge_")]
         if judged and self.gates.judge == "off":
             raise ValueError(f"gates.{judged[0]} has no effect while gates.judge is off; leave it out")
         return self
@@ -411,7 +298,7 @@ class Config(Section):
     @model_validator(mode="after")
     def _adapter_of_the_engine(self) -> Config:
         if self.engine.kind == "tinker":
-            given = [name for name in _changed(self.model) if name in _OF_LOCAL_ADAPTERS]
+            given = [name for name in changed(self.model) if name in _OF_LOCAL_ADAPTERS]
             if given:
                 raise ValueError(
                     f'model.{given[0]} has no effect with engine.kind "tinker", whose service makes the adapter; leave '

@@ -101,17 +101,23 @@ class Template:
             absent=absent,
             group=str(group or ""),
         )
-        with theirs:
-            process = subprocess.Popen(
-                [sys.executable, "-s", "-S", "-B", "-P", "-c", BOOT, json.dumps(settings)],
-                env={**ENVIRONMENT, "PYTHONHASHSEED": str(hash_seed)},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                pass_fds=(theirs.fileno(),),
-                start_new_session=True,
-                cwd="/",
-            )
+        try:
+            with theirs:
+                process = subprocess.Popen(
+                    [sys.executable, "-s", "-S", "-B", "-P", "-c", BOOT, json.dumps(settings)],
+                    env={**ENVIRONMENT, "PYTHONHASHSEED": str(hash_seed)},
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE,
+                    pass_fds=(theirs.fileno(),),
+                    start_new_session=True,
+                    cwd="/",
+                )
+        except OSError:
+            ours.close()
+            if group is not None:
+                control_group.remove(group)
+            raise
         template = cls(process, ours, limits, watch, group)
         assert process.stderr is not None
         try:

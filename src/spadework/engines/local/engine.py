@@ -52,7 +52,7 @@ class LocalEngine:
         self, opened: OpenedModel, engine: EngineConfig, model: ModelConfig, learning: LearningConfig, seed: int
     ) -> None:
         self._model, self._tokenizer = opened.model, opened.tokenizer
-        self._cache_shape = opened.cache_shape
+        self._cache_shape, self._directory = opened.cache_shape, opened.directory
         self._config, self._model_config = engine, model
         self._base: str | None = None
         self._start: dict[str, torch.Tensor] | None = None
@@ -219,7 +219,7 @@ class LocalEngine:
             if self._base is None:
                 self._model.network.save_pretrained(directory)
             elif self._model_config.lora_export == "adapter":
-                adapter.write(directory, self._model.network, self._model_config.path)
+                adapter.write(directory, self._model.network, str(self._directory))
             else:
                 network = self._model.network
                 network.save_pretrained(directory, state_dict=adapter.merged_state(network))

@@ -108,6 +108,7 @@ class OpenedModel:
     model: Model
     tokenizer: Any
     cache_shape: CacheShape
+    directory: Path
 
 
 def open_model(directory: Path, max_context_tokens: int, placement: Placement) -> OpenedModel:
@@ -149,7 +150,7 @@ def open_model(directory: Path, max_context_tokens: int, placement: Placement) -
             f"the tokenizer of {directory} has {len(tokenizer)} tokens but the model only {model.vocabulary}; "
             "use the tokenizer that belongs to the model"
         )
-    return OpenedModel(model, tokenizer, _probe(model, directory))
+    return OpenedModel(model, tokenizer, _probe(model, directory), directory.resolve())
 
 
 def _open_tokenizer(directory: Path) -> Any:
