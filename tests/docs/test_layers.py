@@ -17,10 +17,10 @@ MODULES = {
 }
 
 BOUNDARY = {
-    *("spadework", "spadework.config", "spadework.seeding", "spadework.progress"),
+    *("spadework", "spadework.config", "spadework.sections", "spadework.seeding", "spadework.progress"),
     *("spadework.sandbox.address", "spadework.sandbox.layers"),
     *("spadework.sandbox.limits", "spadework.sandbox.outcomes"),
-    *("spadework.roles.episode", "spadework.engines.base", "spadework.learning.loss"),
+    *("spadework.roles.episode", "spadework.engines.base", "spadework.engines.settings", "spadework.learning.loss"),
 }
 """Frozen types that cross boundaries: any room may import them, and they import each other alone."""
 
