@@ -250,7 +250,7 @@ def test_layers_that_the_model_does_not_have_are_told(spadework: Spadework) -> N
 def test_a_gguf_file_is_converted_by_training_and_not_by_looking(spadework: Spadework, tmp_path: Path) -> None:
     network = tiny_network()
     file = save_gguf(tmp_path / "tiny.gguf", network)
-    done = spadework(*changed(f"model.path={file}", "model.max_context_tokens=256"))
+    done = spadework(*changed(f"model.path={file}", "model.max_context_tokens=256", "designer.max_tokens=128"))
     assert done.status == 0, done
     assert f"{file} is converted at its first use" in done.out
     assert f"{sum(parameter.numel() for parameter in network.parameters()):,}" in done.out
