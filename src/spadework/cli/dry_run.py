@@ -12,8 +12,9 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from spadework.cli.findings import Readiness
+    from spadework.cli.footprint import Footprint, ModelShape
     from spadework.cli.plan import Amount
-    from spadework.cli.readiness import Readiness
     from spadework.config import Config
 
 UNFIT = 1
@@ -69,17 +70,22 @@ def _print_plan(out: Console, found: Readiness) -> None:
         ),
         soft_wrap=True,
     )
-    if found.shape is None:
+    if found.shape is not None:
+        out.print(table((f"model, {found.shape_source}", ">", ">"), _model_rows(found.shape, found.weight_bytes)))
+    footprint = found.footprint
+    if footprint is None:
         out.print(plain("memory and disk: not known without the model's config.json"))
         return
-    out.print(table((f"model, {found.shape_source}", ">", ">"), _model_rows(found)))
-    out.print(table(("memory", ">at most", ">expected"), _memory_rows(found)))
-    out.print(table(("disk", ">at most", ">expected"), _disk_rows(found)))
+    if found.config.engine.kind == "tinker":
+        out.print(plain("memory and checkpoints: the service's; the model that it gives at the end is not counted"))
+    else:
+        out.print(table(("memory", ">at most", ">expected"), _memory_rows(footprint)))
+    out.print(table(("disk", ">at most", ">expected"), _disk_rows(found.config, footprint)))
 
 
 def _print_findings(out: Console, found: Readiness) -> None:
+    from spadework.cli.findings import Verdict
     from spadework.cli.output import plain
-    from spadework.cli.readiness import Verdict
 
     marks = {Verdict.OK: ("OK  ", "green"), Verdict.NOTE: ("NOTE", "yellow"), Verdict.PROBLEM: ("NO  ", "red")}
     for finding in found.findings:
@@ -92,66 +98,62 @@ def _counts(amount: Amount) -> tuple[str, str]:
 
 
 def _bytes(amount: Amount) -> tuple[str, str]:
-    from spadework.cli.readiness import size
+    from spadework.cli.findings import size
 
     return size(amount.most), size(amount.expected)
 
 
-def _model_rows(found: Readiness) -> Iterator[Row]:
-    shape = found.shape
-    assert shape is not None
+def _model_rows(shape: ModelShape, weight_bytes: int) -> Iterator[Row]:
+    from spadework.cli.footprint import cache_bytes_per_token
+
     yield "parameters", f"{shape.parameters:,}", ""
     yield "vocabulary", f"{shape.vocabulary:,}", ""
     yield "context that it was made for", "" if shape.context_tokens is None else f"{shape.context_tokens:,}", ""
     yield "layers, of them attention", f"{shape.layers}, {shape.attention_layers}", ""
-    yield "keys and values of a token", f"{shape.cache_bytes_per_token:,} B", ""
+    yield "keys and values of a token", f"{cache_bytes_per_token(shape, weight_bytes):,} B", ""
 
 
-def _memory_rows(found: Readiness) -> Iterator[Row]:
-    from spadework.cli.plan import Amount, held_bytes, working_bytes
+def _memory_rows(footprint: Footprint) -> Iterator[Row]:
+    from spadework.cli.plan import Amount
 
-    assert found.shape is not None
-    parts = {name: Amount(held, held) for name, held in held_bytes(found.config, found.shape).items()}
-    parts |= working_bytes(found.config, found.plan, found.shape)
-    for name, amount in parts.items():
+    for name, held in footprint.held.items():
+        yield name, *_bytes(Amount(held, held))
+    for name, amount in footprint.working.items():
         yield name, *_bytes(amount)
-    yield "in all", *_bytes(sum(parts.values(), Amount(0, 0)))
+    yield "in all", *_bytes(footprint.memory)
 
 
-def _disk_rows(found: Readiness) -> Iterator[Row]:
-    from spadework.cli.plan import FLOAT_BYTES, Amount, checkpoint_bytes, kept_bytes, pool_bytes
+def _disk_rows(config: Config, footprint: Footprint) -> Iterator[Row]:
+    from spadework.cli.plan import Amount
 
-    assert found.shape is not None
-    checkpoint, kept = checkpoint_bytes(found.shape), kept_bytes(found.config, found.shape)
-    exported = found.shape.parameters * FLOAT_BYTES
-    yield "one checkpoint", *_bytes(Amount(checkpoint, checkpoint))
-    yield (
-        f"checkpoints, {found.config.checkpoint.keep} and one in the making",
-        *_bytes(Amount(kept - exported, kept - exported)),
-    )
-    yield "the trained model", *_bytes(Amount(exported, exported))
-    yield "pool at the end", *_bytes(pool_bytes(found.plan))
-    yield "in all", *_bytes(Amount(kept, kept) + pool_bytes(found.plan))
+    if config.engine.kind == "local":
+        adapter = config.model.lora_rank and config.model.lora_export == "adapter"
+        for name, count in (
+            ("one checkpoint", footprint.checkpoint),
+            (f"checkpoints, {config.checkpoint.keep} and one in the making", footprint.checkpoints),
+            ("the trained adapter" if adapter else "the trained model", footprint.exported),
+        ):
+            yield name, *_bytes(Amount(count, count))
+    yield "pool at the end", *_bytes(footprint.pool)
+    yield "in all", *_bytes(footprint.disk)
 
 
 def _as_json(found: Readiness) -> dict[str, Any]:
-    from spadework.cli.plan import assumptions_of, checkpoint_bytes, held_bytes, kept_bytes, pool_bytes, working_bytes
+    from spadework.cli.plan import assumptions_of
 
-    shape = found.shape
+    footprint = found.footprint
     known: dict[str, Any] = {"model": None, "memory_bytes": None, "disk_bytes": None}
-    if shape is not None:
-        working = working_bytes(found.config, found.plan, shape)
-        known = {
-            "model": asdict(shape) | {"source": found.shape_source},
-            "memory_bytes": {
-                "held": dict(held_bytes(found.config, shape)),
-                "working": {name: asdict(amount) for name, amount in working.items()},
-            },
-            "disk_bytes": {
-                "checkpoint": checkpoint_bytes(shape),
-                "checkpoints_and_model": kept_bytes(found.config, shape),
-                "pool": asdict(pool_bytes(found.plan)),
-            },
+    if found.shape is not None:
+        known["model"] = asdict(found.shape) | {"source": found.shape_source}
+    if footprint is not None:
+        known["memory_bytes"] = {
+            "held": dict(footprint.held),
+            "working": {name: asdict(amount) for name, amount in footprint.working.items()},
+        }
+        known["disk_bytes"] = {
+            "checkpoint": footprint.checkpoint,
+            "checkpoints_and_model": footprint.checkpoints + footprint.exported,
+            "pool": asdict(footprint.pool),
         }
     return {
         "may_train": not found.problems,

@@ -23,3 +23,11 @@ def read_program(path: Path) -> str:
     except UnicodeDecodeError as error:
         raise Refused(f"{path} is not UTF-8 text (byte {error.start}); give the source text of a program") from None
     return text.replace("\r\n", "\n")
+
+
+def existing_parent(path: Path) -> Path:
+    """``path``, or the first directory above it that is there."""
+    path = path.absolute()
+    while not path.exists() and path != path.parent:
+        path = path.parent
+    return path

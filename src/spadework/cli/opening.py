@@ -26,7 +26,7 @@ def model_folder(path: str) -> Path:
     file = Path(path).expanduser()
     if file.is_file() and file.suffix == gguf.SUFFIX:
         return gguf.converted(file)
-    if _is_on_hub(path):
+    if is_on_hub(path):
         return hub.snapshot(path)
     return present_folder(path)
 
@@ -49,7 +49,7 @@ def present_folder(path: str) -> Path:
         if converted is None:
             raise Refused(f"the model {path} was not converted yet, which its first use does; only then can it be read")
         return converted
-    if _is_on_hub(path):
+    if is_on_hub(path):
         cached = hub.cached(path)
         if cached is None:
             raise Refused(
@@ -61,7 +61,8 @@ def present_folder(path: str) -> Path:
     raise Refused(f"the model {path} {what}; set model.path to the directory of a model, or to `{SEED}`")
 
 
-def _is_on_hub(path: str) -> bool:
+def is_on_hub(path: str) -> bool:
+    """Whether ``path`` is taken for an id on the hub."""
     from spadework.engines.local import hub
 
     return path != SEED and not Path(path).expanduser().exists() and hub.ID.fullmatch(path) is not None
@@ -79,7 +80,7 @@ def open_model(config: Config) -> tuple[Engine, Rendering]:
 
 def model_name(config: Config, folder: Path) -> str:
     """What the model in ``folder`` is called: by its name on the hub renderers know it."""
-    return config.model.path if _is_on_hub(config.model.path) else str(folder)
+    return config.model.path if is_on_hub(config.model.path) else str(folder)
 
 
 def open_tokenizer(folder: Path) -> Tokenizer:

@@ -153,6 +153,27 @@ def write(directory: Path, network: Any, base: str) -> None:
     (directory / BASE).write_text(json.dumps({"digest": digest_of_base(network)}) + "\n", encoding="utf-8")
 
 
+def described_base(directory: Path, settings: AdapterSettings) -> str:
+    """The name of the base that the adapter in ``directory`` says it is of; its weights are not read.
+
+    Raises AdapterUnusable for what can be told without them.
+    """
+    try:
+        config = json.loads((directory / CONFIG).read_text(encoding="utf-8"))
+        (directory / WEIGHTS).stat()
+        base = str(config.get("base_model_name_or_path"))
+    except (OSError, ValueError, AttributeError) as error:
+        raise _unreadable(directory, error) from error
+    _check_config(directory, config, settings)
+    return base
+
+
+def _unreadable(directory: Path, error: Exception) -> AdapterUnusable:
+    return AdapterUnusable(
+        f"model.adapter {directory} cannot be read ({error}); name a directory with {CONFIG} and {WEIGHTS}"
+    )
+
+
 def start_from(directory: Path, network: Any, settings: AdapterSettings) -> None:
     """Take over the weights of the adapter in ``directory``. Raises AdapterUnusable if it is not one for this model."""
     from safetensors import SafetensorError
@@ -163,9 +184,7 @@ def start_from(directory: Path, network: Any, settings: AdapterSettings) -> None
         found = load_file(directory / WEIGHTS)
         base = json.loads((directory / BASE).read_text(encoding="utf-8")) if (directory / BASE).exists() else None
     except (OSError, ValueError, SafetensorError) as error:
-        raise AdapterUnusable(
-            f"model.adapter {directory} cannot be read ({error}); name a directory with {CONFIG} and {WEIGHTS}"
-        ) from error
+        raise _unreadable(directory, error) from error
     if base is not None and base.get("digest") != digest_of_base(network):
         raise AdapterUnusable(
             f"the adapter in {directory} was trained on another base ({config.get('base_model_name_or_path')}); "

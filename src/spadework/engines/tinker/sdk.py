@@ -6,6 +6,7 @@ SkyRL 0.4.0 answers tinker 0.25.0 and no other version: move both together.
 from __future__ import annotations
 
 import asyncio
+import http.client
 import os
 import re
 import shutil
@@ -64,15 +65,19 @@ class TinkerService:
     def open(cls, config: TinkerConfig, *, takes_mask: bool) -> TinkerService:
         """Connect. Raises EngineFault for a server that cannot be reached, or no key where one is needed."""
         service = cls(config, takes_mask=takes_mask)
-        try:
-            service._look()
-        except OSError as error:
-            reason = getattr(error, "reason", None) or error
-            raise EngineFault(
-                f"no server answers at {service.url} ({reason}); start it, or set engine.tinker.base_url to its address"
-            ) from error
+        service.require_answer()
         service._client = tinker.ServiceClient(base_url=service.url, api_key=service._key)
         return service
+
+    def require_answer(self, timeout_s: float = LOOK_TIMEOUT_S) -> None:
+        """Raises EngineFault if nothing answers; no key is sent."""
+        try:
+            self._look(timeout_s)
+        except (OSError, http.client.HTTPException) as error:
+            reason = getattr(error, "reason", None) or error
+            raise EngineFault(
+                f"no server answers at {self.url} ({reason}); start it, or set engine.tinker.base_url to its address"
+            ) from error
 
     def is_there(self) -> bool:
         try:
@@ -81,10 +86,10 @@ class TinkerService:
             return False
         return True
 
-    def _look(self) -> None:
+    def _look(self, timeout_s: float = LOOK_TIMEOUT_S) -> None:
         """Raises OSError if nothing answers; a refusal is an answer."""
         try:
-            urllib.request.urlopen(f"{self.url}/api/v1/healthz", timeout=LOOK_TIMEOUT_S).close()
+            urllib.request.urlopen(f"{self.url}/api/v1/healthz", timeout=timeout_s).close()
         except urllib.error.HTTPError as error:
             error.close()
 
