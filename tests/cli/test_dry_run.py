@@ -12,7 +12,7 @@ from threading import Thread
 import pytest
 import torch
 from command_line import Spadework
-from test_local_gguf import save_gguf, tiny_network
+from gguf_files import save_gguf, tiny_network
 
 from spadework.cli.machine import packages
 from spadework.cli.plan import plan_of

@@ -195,7 +195,7 @@ def test_an_adapter_has_as_many_weights_as_are_counted() -> None:
     from spadework.engines.local.adapter import AdapterSettings, add, weights
 
     for targets in ((), ("q_proj", "down_proj")):
-        network = AutoModelForCausalLM.from_config(TINY)  # type: ignore[no-untyped-call]
+        network = AutoModelForCausalLM.from_config(TINY)
         add(network, AdapterSettings(4, 32.0, targets, 0))
         config = change_config(CONFIG, ["model.lora_rank=4", f"model.lora_targets={list(targets)}"])
         expected = sum(value.numel() for value in weights(network).values())
@@ -238,7 +238,7 @@ def test_activations_are_estimated_within_a_third_of_what_a_backward_pass_keeps(
     from spadework.engines.local.adapter import AdapterSettings, add
 
     config = change_config(CONFIG, settings)
-    network = AutoModelForCausalLM.from_config(TINY, attn_implementation="sdpa").to(dtype)  # type: ignore[no-untyped-call]
+    network = AutoModelForCausalLM.from_config(TINY, attn_implementation="sdpa").to(dtype)
     if config.model.lora_rank:
         add(network, AdapterSettings(config.model.lora_rank, 32.0, (), 0))
     kept: dict[int, int] = {}
