@@ -8,6 +8,7 @@ from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -216,6 +217,19 @@ def test_a_device_that_is_not_there_is_told(spadework: Spadework) -> None:
     (reason,) = problems(done.out)
     assert done.status == 1
     assert "engine.device is cuda, but" in reason
+    assert "OK    memory" not in done.out
+
+
+def test_on_a_gpu_its_own_memory_and_bfloat16_count(spadework: Spadework, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: True)
+    small = SimpleNamespace(name="SMALL-GPU", total_memory=3 << 20)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: small)
+    found = json.loads(spadework(*changed("engine.device=cuda"), "--json").out)
+    (reason,) = found["problems"]
+    assert "SMALL-GPU has 3 MiB" in reason
+    assert "set model.lora_rank" in reason
+    assert found["memory_bytes"]["held"]["weights"] == 2 * found["model"]["parameters"]
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,6 @@ def _placement(found: Readiness) -> Iterator[Finding]:
     from spadework.cli.machine import memory_bytes
 
     asked = found.config.engine
-    found.memory = memory_bytes()
     wide = asked.dtype == "float32" or (asked.dtype == "auto" and asked.device != "cuda")
     found.weight_bytes = FLOAT_BYTES if wide else BFLOAT_BYTES  # as asked, if it is not to be had here
     if not importable("torch"):
@@ -49,6 +48,7 @@ def _placement(found: Readiness) -> Iterator[Finding]:
         found.memory, found.where = device.total_memory, device.name
         yield Finding("engine", Verdict.OK, f"local: {device.name} in {precision}")
         return
+    found.memory = memory_bytes()
     yield _threads(found.config, placement, precision)
 
 
