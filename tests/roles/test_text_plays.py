@@ -119,11 +119,22 @@ def test_faults_are_tried_once_more_and_have_no_return() -> None:
     assert (crashed.outcome, crashed.fault_kind) == (Outcome.ENVIRONMENT_FAULT, FaultKind.EXCEPTION)
 
 
-def test_a_prompt_that_is_too_long_fills_the_context() -> None:
+def test_a_prompt_that_grows_too_long_fills_the_context() -> None:
+    def long_later(request: ChatRequest) -> str:
+        if len(request.messages) > 1:
+            raise PromptTooLong("too long")
+        return count_up(request)
+
+    episode = one("honest", Scripted(long_later))
+    assert (episode.end, len(episode.turns)) == (EpisodeEnd.CONTEXT_FULL, 1)
+
+
+def test_a_context_that_holds_no_first_reply_is_no_failure_of_the_model() -> None:
     def long(request: ChatRequest) -> str:
         raise PromptTooLong("too long")
 
-    assert one("honest", Scripted(long)).end is EpisodeEnd.CONTEXT_FULL
+    with pytest.raises(PromptTooLong):
+        one("honest", Scripted(long))
 
 
 def test_a_tool_environment_is_not_played() -> None:
