@@ -13,6 +13,7 @@ from torch.nn.utils import parametrize
 from spadework.engines.base import Datum
 from spadework.engines.local import update
 from spadework.engines.local.model import Model, open_model
+from spadework.engines.local.placement import place
 from spadework.learning.loss import PolicyLoss
 
 TOKENS = 4096
@@ -36,7 +37,7 @@ class LocalWithAdapter:
     """The model of ``directory``, frozen, with the adapter that `TinkerEngine.export` wrote to ``adapter``."""
 
     def __init__(self, directory: Path, adapter: Path, *, context: int, alpha: float) -> None:
-        self.model: Model = open_model(directory, context).model
+        self.model: Model = open_model(directory, context, place("cpu", "float32")).model
         for parameter in self.model.parameters().values():
             parameter.requires_grad_(False)
         self.adapters: dict[str, Adapter] = {}
