@@ -82,7 +82,7 @@ def cost(of: Assumed) -> Cost:
         training_gpu_hours=train_s / 3600,
         turns_per_s=of.gpus * of.gpu_tokens_per_s / of.reply_tokens,
         pool_bytes=sampled * of.bytes_per_sampled_token + environments * of.bytes_per_environment,
-        checkpoint_bytes=of.total_params * (2 + 4 + 4),
+        checkpoint_bytes=of.total_params * (4 + 4 + 4),
     )
 
 

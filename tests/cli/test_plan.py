@@ -172,7 +172,7 @@ def test_disk_by_hand() -> None:
         assert disk.checkpoints == 3 * 12_000
         assert disk.exported == 1000 * weight_bytes
     plays, environments = 24 * 13, 6 * 3
-    assert pool_bytes(plan).expected == (plays * (300 + 1800 * 4 + 500 * 8) + environments * 10_000 + 3 * 9300 * 4)
+    assert pool_bytes(plan).expected == (plays * (300 + 1800 * 4 + 500 * 8) + environments * 45_000 + 3 * 9300 * 4)
 
 
 def test_disk_of_an_adapter_by_hand() -> None:

@@ -17,7 +17,14 @@ MODULES = {
 }
 
 BOUNDARY = {
-    *("spadework", "spadework.config", "spadework.sections", "spadework.seeding", "spadework.progress"),
+    *(
+        "spadework",
+        "spadework.config",
+        "spadework.errors",
+        "spadework.sections",
+        "spadework.seeding",
+        "spadework.progress",
+    ),
     *("spadework.sandbox.address", "spadework.sandbox.layers"),
     *("spadework.sandbox.limits", "spadework.sandbox.outcomes"),
     *("spadework.roles.episode", "spadework.engines.base", "spadework.engines.settings", "spadework.learning.loss"),

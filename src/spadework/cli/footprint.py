@@ -21,8 +21,8 @@ COUNTED = 1 << 22
 """Weights, at most, that are remembered to count those that did not change."""
 EPISODE_BYTES, TOKEN_BYTES, SAMPLED_BYTES = 300, 4, 8
 """Of a stored episode: its row, per token (id and text, compressed) and per sampled token (log-probability)."""
-ENVIRONMENT_BYTES = 10_000
-"""Of a stored environment and its attempts, besides the replies."""
+ENVIRONMENT_BYTES = 45_000
+"""Of a stored environment of some 300 lines with its attempts and document, besides the replies (docs/scaling.md)."""
 
 
 @dataclass(frozen=True)

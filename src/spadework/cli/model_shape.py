@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from spadework.cli.errors import Refused
 from spadework.cli.footprint import Linears, ModelShape
+from spadework.errors import first_line
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
@@ -67,8 +68,7 @@ def read_config(folder: Path) -> PretrainedConfig:
     try:
         config: PretrainedConfig = AutoConfig.from_pretrained(folder, local_files_only=True).get_text_config()
     except (OSError, ValueError, KeyError) as error:
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise Refused(f"the configuration {folder / 'config.json'} cannot be read: {first}") from error
+        raise Refused(f"the configuration {folder / 'config.json'} cannot be read: {first_line(error)}") from error
     return config
 
 
@@ -87,10 +87,9 @@ def read_gguf_config(file: Path) -> PretrainedConfig:
         ).get_text_config()
     # Damaged files fail in whatever way their bytes happen to mislead the reader.
     except Exception as error:
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise Refused(
-            f"{file} cannot be read ({first}); take a GGUF file of a model that transformers can read, or its "
-            "safetensors"
+            f"{file} cannot be read ({first_line(error)}); take a GGUF file of a model that transformers can read, "
+            "or its safetensors"
         ) from error
     return config
 
@@ -104,8 +103,9 @@ def shape_of(config: PretrainedConfig, folder: Path) -> ModelShape:
         with torch.device("meta"):
             network = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
     except (ValueError, KeyError, TypeError, ImportError, RuntimeError) as error:
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise Refused(f"the model {folder} is no causal language model that transformers knows: {first}") from error
+        raise Refused(
+            f"the model {folder} is no causal language model that transformers knows: {first_line(error)}"
+        ) from error
     heads = config.num_attention_heads
     kinds: list[str] = list(getattr(config, "layer_types", None) or ["full_attention"] * config.num_hidden_layers)
     return ModelShape(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from spadework.cli.errors import Refused
+from spadework.errors import first_line
 
 if TYPE_CHECKING:
     from spadework.config import Config
@@ -93,14 +94,14 @@ def open_tokenizer(folder: Path) -> Tokenizer:
         raise MissingExtra(
             "models need transformers, which is not installed: pip install 'spadework[train]'"
         ) from error
-    if not any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer_config.json", "tokenizer.model")):
+    if not any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer_config.json")):
         raise Refused(f"the model {folder} has no tokenizer; save it there with tokenizer.save_pretrained()")
     try:
         tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     except (OSError, ValueError) as error:
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise Refused(
-            f"the tokenizer in {folder} cannot be loaded ({first}); save it again with tokenizer.save_pretrained()"
+            f"the tokenizer in {folder} cannot be loaded ({first_line(error)}); save it again with "
+            "tokenizer.save_pretrained()"
         ) from error
     tokenizer.model_max_length = sys.maxsize  # how long a text may be is checked here; it would only be warned of
     return cast("Tokenizer", tokenizer)

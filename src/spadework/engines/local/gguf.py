@@ -9,6 +9,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from spadework.errors import first_line
+
 SUFFIX = ".gguf"
 SOURCE = "source.json"
 """Which file a converted directory was made from; written last."""
@@ -100,8 +102,7 @@ def _convert(file: Path, directory: Path) -> None:
             raise GgufUnusable(
                 f"there is no room to convert {file} beside itself; make some: it takes four bytes a weight"
             ) from error
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise GgufUnusable(
-            f"{file} cannot be converted ({first}); take a GGUF file of a model that transformers can read, or its "
-            "safetensors"
+            f"{file} cannot be converted ({first_line(error)}); take a GGUF file of a model that transformers can "
+            "read, or its safetensors"
         ) from error

@@ -81,5 +81,8 @@ def _whole(directory: Path) -> bool:
     index = directory / INDEX
     if not index.is_file():
         return (directory / WEIGHTS).is_file()
-    files = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+    try:
+        files = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return False  # a download that was broken off in the middle of it
     return all((directory / name).is_file() for name in files)

@@ -18,6 +18,7 @@ from spadework.engines.local.attention import MASKED, NAME, Window, register
 from spadework.engines.local.kvcache import CacheShape
 from spadework.engines.local.memory import is_full
 from spadework.engines.local.placement import Placement
+from spadework.errors import first_line
 
 PROBE_TOLERANCES = {torch.float32: 1e-3, torch.bfloat16: 0.3}
 """Largest difference of log-probabilities between the model's own forward pass and ours when a model is opened.
@@ -137,7 +138,7 @@ def open_model(directory: Path, max_context_tokens: int, placement: Placement) -
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         if is_full(error):
             raise
-        raise ModelUnusable(f"{directory} cannot be loaded as a causal language model: {_first_line(error)}") from error
+        raise ModelUnusable(f"{directory} cannot be loaded as a causal language model: {first_line(error)}") from error
     limit = getattr(config, "max_position_embeddings", None)
     if limit is not None and max_context_tokens > limit:
         raise ModelUnusable(
@@ -161,14 +162,10 @@ def _open_tokenizer(directory: Path) -> Any:
     try:
         tokenizer = AutoTokenizer.from_pretrained(directory, local_files_only=True)
     except (OSError, ValueError, KeyError) as error:
-        raise ModelUnusable(f"the tokenizer of {directory} cannot be loaded: {_first_line(error)}") from error
+        raise ModelUnusable(f"the tokenizer of {directory} cannot be loaded: {first_line(error)}") from error
     if not tokenizer.chat_template:
         raise ModelUnusable(f"the tokenizer of {directory} has no chat template; add a chat_template.jinja to it")
     return tokenizer
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def _probe(model: Model, directory: Path) -> CacheShape:
@@ -196,7 +193,7 @@ def _probe(model: Model, directory: Path) -> CacheShape:
             if is_full(error):
                 raise
             raise ModelUnusable(
-                f"{directory} ({type(model.network).__name__}) does not fit the local engine: {_first_line(error)}"
+                f"{directory} ({type(model.network).__name__}) does not fit the local engine: {first_line(error)}"
             ) from error
     worst = max(float((wanted - plain).abs().max()), float((wanted[:, 4:] - cached).abs().max()))
     if not worst <= PROBE_TOLERANCES[model.dtype]:
