@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from spadework.cli.evaluate import _config_of_model
 from spadework.config import Config
 from spadework.presets import ConfigError, change_config, load_config, preset_files, preset_summary
 
@@ -260,3 +261,10 @@ def test_an_installed_package_has_its_presets(tmp_path: Path) -> None:
     )
     folder = tmp_path / "installed" / "spadework" / "configs"
     assert done.stdout.split() == [str(folder / path.name) for path in preset_files().values()]
+
+
+@pytest.mark.parametrize(("made_for", "taken"), [(4096, 4096), (1_000_000, 32_768)])
+def test_a_model_without_a_preset_is_asked_in_its_own_context(tmp_path: Path, made_for: int, taken: int) -> None:
+    (tmp_path / "config.json").write_text(f'{{"max_position_embeddings": {made_for}}}')
+    assert _config_of_model(str(tmp_path), None, ()).model.max_context_tokens == taken
+    assert _config_of_model(str(tmp_path), "quickstart", ()).model.max_context_tokens == 640
