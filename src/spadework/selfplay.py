@@ -207,7 +207,8 @@ class SelfPlay:
         """The gates of a round."""
         config = self.config
         uses_tools = config.agent.action_format == "tool_call"
-        return Admission(sandbox, config.gates, self.novelty, config.seed, config.agent.max_turns, uses_tools)
+        shown = self.cast.author.programs.prompts.worked_examples(config.designer.difficulty)
+        return Admission(sandbox, config.gates, self.novelty, config.seed, config.agent.max_turns, uses_tools, shown)
 
     def environments(self, iteration: int, designs: RoundDesigns | None) -> tuple[EnvironmentRecord, ...]:
         """Those of the round: just designed, or as the pool has them."""

@@ -28,6 +28,13 @@ def test_blocks_of_other_languages_do_not_count() -> None:
     )
 
 
+def test_a_block_that_names_no_language_counts_only_where_none_is_python() -> None:
+    unnamed = fenced("draft = 1", language="") + fenced("final = 2", language="")
+    assert extract_program("Plan.\n" + unnamed) == "final = 2\n"
+    assert extract_program(fenced("x = 1") + unnamed) == "x = 1\n"
+    assert kind(fenced("x = 1", language="json")) is Rejection.NO_PROGRAM
+
+
 def test_a_draft_inside_thinking_is_not_the_program() -> None:
     assert extract_program("<think>\n" + fenced("draft = 1") + "</think>\n" + fenced("final = 2")) == "final = 2\n"
     assert kind("<think>\n" + fenced("draft = 1") + "</think>\nSorry.") is Rejection.NO_PROGRAM

@@ -112,6 +112,7 @@ class Studio:
         known: MemoryNoveltyIndex | None = None,
         skills: tuple[str, ...] = SKILLS,
         context: int = CONTEXT,
+        worked_examples: tuple[str, ...] = (),
     ) -> tuple[RoundDesigns, ScriptedEngine]:
         engine = ScriptedEngine(RENDERING, lambda member, prompt, params: reply(prompt, params))
         policy = PolicyWriter(engine, RENDERING, full, context)
@@ -126,7 +127,9 @@ class Studio:
                 iteration=8,
                 grounding=self.grounding,
                 author=author,
-                admission=Admission(self.sandbox, gates, novelty, run_seed=5, max_turns=25),
+                admission=Admission(
+                    self.sandbox, gates, novelty, run_seed=5, max_turns=25, worked_examples=worked_examples
+                ),
             )
         )
         return designs, engine
@@ -221,6 +224,31 @@ def test_a_program_of_the_pool_is_not_novel(studio: Studio) -> None:
     designs, _ = studio.design(good, known=index)
     assert {status for _, _, status in statuses(designs)} == {"novel"}
     assert len(index) == len(NAMES)
+
+
+EXAMPLE = full.worked_examples("medium")[0]
+COPIES = {
+    "word for word": EXAMPLE,
+    "renamed": EXAMPLE.replace("MusicBox", "Organ").replace("levers", "pedals").replace("self.drum", "self.wheel"),
+    "other words": EXAMPLE.replace("brass", "walnut").replace("copper", "cherry").replace("zinc", "oak"),
+    "other numbers": EXAMPLE.replace("randint(3, 40)", "randint(2, 90)").replace("k=2", "k=3"),
+}
+
+
+@pytest.mark.parametrize("copy", COPIES)
+def test_a_copy_of_the_worked_example_is_rejected_by_name_and_can_be_repaired(studio: Studio, copy: str) -> None:
+    def copying(prompt: str, params: SamplingParams) -> str:
+        if "Write a hint" in prompt or "was rejected by the check `novel`" in prompt:
+            return good(prompt, params)
+        return fenced(COPIES[copy])
+
+    shown = full.worked_examples("medium")
+    once = CONFIG.model_copy(update={"attempts": 1})
+    rejected, _ = studio.design(copying, once, worked_examples=shown, skills=SKILLS[:1])
+    assert statuses(rejected) == [(0, 0, "novel")]
+    assert "the same as the worked example; hide another thing" in rejected.attempts[0].record.reason
+    repaired, _ = studio.design(copying, once.model_copy(update={"repair_turns": 1}), worked_examples=shown)
+    assert statuses(repaired) == [(0, 0, "accepted"), (0, 1, "accepted")]
 
 
 def test_an_unsafe_hint_is_written_again_and_the_tries_are_kept(studio: Studio) -> None:

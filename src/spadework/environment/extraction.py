@@ -12,15 +12,15 @@ _OPEN, _CLOSE = "<think>", "</think>"
 
 
 def extract_program(reply: str) -> str:
-    """The text of the last complete fenced Python block outside thinking.
+    """The text of the last complete fenced Python block outside thinking, or else of the last that names no language.
 
     Thinking is `<think>…</think>`, or everything up to a `</think>` that ends or starts its line if the opening tag
     was part of the prompt. Fences may be of backticks or tildes, of any length from three, and indented.
 
     Raises ProgramRejected with kind `truncated` if thinking or any fenced block was never closed, and `no-program`
-    if there is no fenced Python block.
+    if there is no such block.
     """
-    blocks: list[str] = []
+    blocks: dict[bool, str] = {}
     thinking = False
     fence: re.Match[str] | None = None
     body: list[str] = []
@@ -28,8 +28,9 @@ def extract_program(reply: str) -> str:
         line = line.removesuffix("\r")
         if fence is not None:
             if _closes(line, fence["mark"]):
-                if fence["language"].lower() in _PYTHON:
-                    blocks.append("\n".join(body) + "\n")
+                language = fence["language"].lower()
+                if language in (*_PYTHON, ""):
+                    blocks[bool(language)] = "\n".join(body) + "\n"
                 fence, body = None, []
             else:
                 body.append(line.removeprefix(fence["indent"]))
@@ -45,7 +46,7 @@ def extract_program(reply: str) -> str:
         )
     if not blocks:
         raise ProgramRejected(Rejection.NO_PROGRAM, "the reply has no fenced ```python block outside its thinking")
-    return blocks[-1]
+    return blocks[max(blocks)]
 
 
 def _after_prompted_thinking(reply: str) -> str:

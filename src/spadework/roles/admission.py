@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from spadework.config import GatesConfig
 from spadework.environment.fingerprint import NoveltyIndex, fingerprint
-from spadework.environment.gates import GateReport, GateResult, check_hint, check_novel, check_program
+from spadework.environment.gates import (
+    GateReport,
+    GateResult,
+    check_hint,
+    check_no_copy,
+    check_novel,
+    check_program,
+)
 from spadework.environment.program import Program
 from spadework.sandbox import ProgramHost
 from spadework.sandbox.outcomes import InfrastructureFault
@@ -16,7 +24,7 @@ T = TypeVar("T")
 
 
 class Admission:
-    """Gates with everything behind them that was admitted before, in ``novelty``.
+    """Gates, with everything that was admitted before in ``novelty``.
 
     Each check is made again once if the host fails it; then InfrastructureFault is raised.
     """
@@ -29,8 +37,13 @@ class Admission:
         run_seed: int,
         max_turns: int,
         uses_tools: bool = False,
+        worked_examples: Sequence[str] = (),
     ) -> None:
-        """``max_turns`` is what a play may have (`agent.max_turns`); ``uses_tools`` says which programs are wanted."""
+        """``max_turns`` is what a play may have (`agent.max_turns`); ``uses_tools`` says which programs are wanted.
+
+        ``worked_examples`` are programs that the designer's prompt shows: none like them is novel.
+        """
+        self._worked_examples = worked_examples
         self._uses_tools = uses_tools
         self._sandbox = sandbox
         self._config = config
@@ -39,8 +52,8 @@ class Admission:
         self._run_seed = run_seed
 
     async def check(self, source: str) -> GateReport:
-        """Every gate that looks at the program alone."""
-        return await _twice(
+        """Every gate that looks at the program alone, and `novel` if it is a copy of a worked example."""
+        report = await _twice(
             lambda: check_program(
                 source,
                 self._sandbox,
@@ -50,6 +63,10 @@ class Admission:
                 uses_tools=self._uses_tools,
             )
         )
+        if report.program is None or not report.passed:
+            return report
+        copied = check_no_copy(report.program, self._worked_examples)
+        return report if copied.passed else replace(report, results=(*report.results, copied))
 
     def admit(self, program: Program) -> GateResult:
         """`novel`; a program that passes is added to what the next one is compared with.

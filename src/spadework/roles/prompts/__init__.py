@@ -27,6 +27,10 @@ class PromptStyle(Protocol):
         """Ask for one environment that trains ``skill`` and is grounded in ``document``."""
         ...
 
+    def worked_examples(self, difficulty: Difficulty) -> tuple[str, ...]:
+        """The programs that `designer_messages` shows as examples of the form."""
+        ...
+
     def repair_messages(self, gate: str, reason: str) -> list[Message]:
         """Tell the designer why its last program was rejected and ask for the whole program again."""
         ...

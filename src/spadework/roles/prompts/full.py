@@ -27,7 +27,8 @@ is one that a capable player wins sometimes but not always, and wins more often 
 
 _DOCUMENT = """\
 Ground it in the document below. Take a concept, mechanism, procedure or rule that the document explains and make it \
-what the player has to understand or apply in order to win. Use its terms for the things in the environment. The \
+what the player has to understand or apply in order to win. Use its terms for the things in the environment. Where \
+the document describes software, make a game of what that software does; do not use or rewrite the software. The \
 player never sees the document: whatever it needs must be in the observations or be discoverable by acting. Never \
 mention a document, text, passage or article.
 
@@ -39,14 +40,50 @@ _NO_DOCUMENT = """\
 Choose a concept, mechanism, procedure or rule yourself and make it what the player has to understand or apply in \
 order to win. Whatever the player needs must be in the observations or be discoverable by acting."""
 
+_EXAMPLE = """\
+import random
+
+
+class MusicBoxEnv:
+    METALS = ("brass", "copper", "iron", "silver", "tin", "zinc")
+
+    def __init__(self):
+        self.max_turns = {max_turns}
+
+    def reset(self, seed=None):
+        self.rng = random.Random(seed)
+        self.turns = 0
+        self.levers = self.rng.sample(self.METALS, 3)
+        self.moves = {{lever: self.rng.randint(3, 40) for lever in self.levers}}
+        self.plan = self.levers + self.rng.choices(self.levers, k=2)
+        self.drum = 0
+        self.mark = sum(self.moves[lever] for lever in self.plan)
+        observation = (
+            f"The drum of a music box stands at 0. It plays only at {{self.mark}}. There are three levers: "
+            f"{{', '.join(self.levers)}}. Each turns the drum on by a number of its own. Commands: `pull LEVER`, and "
+            f"`play` when the drum is right. You can play once and have {{self.max_turns}} turns."
+        )
+        return observation, {{}}
+
+    def step(self, action):
+        self.turns += 1
+        truncated = self.turns >= self.max_turns
+        words = action.lower().split()
+        if words == ["play"]:
+            if self.drum == self.mark:
+                return "The music box plays.", 1.0, True, False, {{}}
+            return f"It screeches: {{self.drum}} is not {{self.mark}}.", 0.0, True, False, {{}}
+        if len(words) == 2 and words[0] == "pull" and words[1] in self.moves:
+            self.drum += self.moves[words[1]]
+            return f"The drum stands at {{self.drum}} of {{self.mark}}.", 0.0, False, truncated, {{}}
+        return "Nothing moves. Say `pull LEVER` or `play`.", 0.0, False, truncated, {{}}
+
+    def solution(self):
+        return [f"pull {{lever}}" for lever in self.plan] + ["play"]
+"""
+
 _DESIGNER_TASK = """\
-# Task
-
-Write one environment that trains **{skill}**: {description}
-
-{grounding}
-{memory}
-# What makes it an environment
+# What makes an environment
 
 - It is played over several turns. Every action changes the state or reveals something, and the next observation \
 shows what it did. Winning takes at least {least_turns} well-chosen actions: {difficulty_rule}
@@ -63,46 +100,30 @@ files, the network, the clock or other packages than the standard library.
 
 # The program
 
-Define exactly one class whose name ends in `Env`, with this interface:
+Define exactly one class whose name ends in `Env`, with `reset`, `step` and `solution`. Here is a complete one. It \
+shows the form and nothing else:
 
 ```python
-import random
+{example}```
 
+Do not write this one again, nor one that works like it: there must be another thing that is hidden, other actions, \
+another way to win and another class name. A copy with other words is rejected.
 
-class DescriptiveNameEnv:
-    def __init__(self):
-        self.max_turns = {max_turns}
-        # every attribute gets a value here, so that no method meets an unset one
-
-    def reset(self, seed=None):
-        self.rng = random.Random(seed)
-        # draw the instance from self.rng and reset every part of the state
-        return observation, {{}}
-
-    def step(self, action):
-        # action is a plain string, already taken out of the player's reply
-        return observation, reward, terminated, truncated, {{}}
-
-    def solution(self):
-        # for the instance of the last reset: the actions that win, in order, as strings
-        return actions
-```
-
-- `reset` returns `(observation, info)`; `step` returns `(observation, reward, terminated, truncated, info)` on every \
-path. Observations are non-empty strings, rewards are finite floats, `terminated` and `truncated` are `True` or \
-`False`, `info` is a dict and may be empty.
-- All randomness comes from `self.rng`. Equal seeds and equal actions must give equal episodes in another process: \
-no module-level `random` calls, no clock, no `hash()` of strings, no reliance on the order of a set.
+- `max_turns` is {max_turns}. `reset` returns `(observation, info)`; `step` returns `(observation, reward, \
+terminated, truncated, info)` on every path. Observations are non-empty strings, rewards are finite floats, \
+`terminated` and `truncated` are `True` or `False`, `info` is a dict and may be empty.
+- All randomness comes from `self.rng`, and `reset` sets every attribute anew. Equal seeds and equal actions must give \
+equal episodes in another process: no module-level `random` calls, no clock, no `hash()` of strings, no reliance on \
+the order of a set.
 - `step` receives any text at all: empty, very long, wrongly spelled, in another alphabet, numbers out of range. \
 Answer what cannot be used with reward 0.0 and a short reminder of the valid commands; it still uses up a turn. Never \
 raise.
-- `solution()` returns what a careful player does: first the actions that find out what is hidden, then those that \
-use it.
-- Count turns in `step`. When `max_turns` is reached without an end, return `truncated=True`. `solution()` must win \
-well within `max_turns`, also when called right after `reset` on any seed.
-- `solution` is the method. Store nothing under that name.
-- Mind the usual slips: division by zero, empty ranges, indices off by one, braces inside f-strings, mutable state \
-that survives `reset`.
+- `step` counts turns. When `max_turns` is reached without an end, it returns `truncated=True`.
+- `solution()` returns, for the instance of the last `reset`, the actions that win, in order: first those of a careful \
+player that find out what is hidden, then those that use it. It must win well within `max_turns` on any seed, also \
+right after `reset`. It is the method; store nothing under that name.
+- Mind the usual slips: division by zero, empty ranges, indices off by one, braces inside f-strings, names that were \
+never defined.
 
 # Observations
 
@@ -131,16 +152,24 @@ incomplete or name everything) earn next to nothing.
 6. `solvable`: the actions of `solution()` win on every seed, and nothing else earns as much.
 7. `secret`: what the success check compares with is not in the first observation, in error messages or in the \
 answer to a question for the program's state, and some sequence of actions reveals it.
-8. `novel`: it is not a rewording of an environment that exists already.
+8. `novel`: it is not a rewording of an environment that exists already, nor of the one above.
 
+# Task
+
+Write one environment that trains **{skill}**: {description}
+
+{grounding}
+{memory}
 # Before you write
 
 Decide what is hidden, which actions reveal it, and what a player who understands the concept does differently from \
 one who does not. Then trace the program by hand for seed 0: reset, three different actions, the actions of \
 `solution()`. Check that each observation follows from the state and that the last reward is 1.0.
 
-Reply with your plan in a few sentences, then the whole program in one block that starts with ```python and ends \
-with ```. Only the last block counts."""
+Reply with your plan in a few sentences: what is hidden, the commands, how it is won. Then write the whole program in \
+one block that starts with ```python and ends with ```. The block holds imports from the standard library and one \
+class whose name ends in `Env`, with `__init__`, `reset`, `step` and `solution`, and nothing else: no tests, no example \
+calls. Nothing follows the block. If there is more than one, the last counts."""
 
 _LEAST_TURNS: dict[Difficulty, int] = {"easy": 2, "medium": 4, "hard": 7}
 _MAX_TURNS: dict[Difficulty, int] = {"easy": 8, "medium": 12, "hard": 20}
@@ -220,6 +249,7 @@ def designer_messages(skill: str, document: Document, memory: Memory, difficulty
         memory=memory_section(memory),
         least_turns=_LEAST_TURNS[difficulty],
         max_turns=_MAX_TURNS[difficulty],
+        example=_worked_example(difficulty),
         difficulty_rule=_DIFFICULTY_RULES[difficulty],
     )
     return [Message("system", _DESIGNER_SYSTEM), Message("user", task)]
@@ -231,6 +261,10 @@ def grounding(document: Document, shown: str, absent: str) -> str:
         return absent
     text = document.text.replace("</document", "< /document").strip()
     return shown.format(title=document.title.replace('"', "'"), text=text)
+
+
+def worked_examples(difficulty: Difficulty) -> tuple[str, ...]:
+    return (_worked_example(difficulty),)
 
 
 def repair_messages(gate: str, reason: str) -> list[Message]:
@@ -258,6 +292,10 @@ def memory_section(memory: Memory) -> str:
     if memory.negatives:
         parts += [_NEGATIVES, *_shown(memory.negatives)]
     return "\n" + "\n\n".join(["# Earlier environments for this skill", *parts]) + "\n" if parts else ""
+
+
+def _worked_example(difficulty: Difficulty) -> str:
+    return _EXAMPLE.format(max_turns=_MAX_TURNS[difficulty])
 
 
 def _shown(examples: Sequence[Example]) -> list[str]:

@@ -30,6 +30,9 @@ class SeedPrompts:
         lines += [f"avoid: {example.hint}" for example in memory.negatives]
         return [Message("user", "\n".join(lines))]
 
+    def worked_examples(self, difficulty: Difficulty) -> tuple[str, ...]:
+        return ()
+
     def repair_messages(self, gate: str, reason: str) -> list[Message]:
         return [Message("user", f"repair {gate}: {reason}")]
 

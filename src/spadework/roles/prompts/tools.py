@@ -27,6 +27,7 @@ __all__ = [
     "observation_message",
     "repair_messages",
     "variant_of",
+    "worked_examples",
 ]
 
 VARIANTS = {
@@ -78,38 +79,7 @@ the document. Never mention a document, text, passage or article.
 _NO_DOCUMENT = """\
 Choose the domain yourself: a back end that somebody would run, with records, tools and preconditions of its own."""
 
-_TASK = """\
-# Task
-
-Write one tool environment that trains **{skill}**: {description}
-
-{grounding}
-
-Kind of task, **{variant}**: {variant_text}
-{memory}
-# What makes it an environment
-
-- A user makes {requests} requests, one after the other: the next one is told when the criterion of the one before is \
-true. The agent is rewarded only if all of them are done. {difficulty_rule}
-- Requests are short and natural. They name things as people do, never a tool and never an internal identifier that \
-the user could not know.
-- There are {tools} tools: some look things up, some change the state and fail politely when a precondition does not \
-hold. At least one parameter has a fixed set of values. One or two tools look useful and are not needed.
-- Every value that a call needs is said in a request or returned by an earlier call. Nothing is to be guessed, \
-computed in the head or phrased freely: no criterion looks at the wording of a text.
-- Each seed gives a different instance: draw names, identifiers, amounts and who has what from large enough ranges \
-that the calls of one instance do not help with the next.
-
-Not wanted: tools that do the whole request at once; records that must be gone through one by one; real services, \
-files, the network or the clock; anything but the standard library.
-
-# The program
-
-Define exactly one class whose name ends in `Env`. `ToolEnv` and the other names come from a module that the program \
-may import; `reset` and `step` are theirs and are not written anew. This shows the form; yours is about something else \
-and has more tools:
-
-```python
+_EXAMPLE = """\
 from typing import Literal
 
 from tool_environment import Instruction, ToolEnv, ToolError, tool
@@ -167,7 +137,41 @@ class LendingDeskEnv(ToolEnv):
             {{"name": "find_item", "arguments": {{"holder": self.member}}}},
             {{"name": "set_status", "arguments": {{"code": self.item, "status": "in stock"}}}},
         ]
-```
+"""
+
+_TASK = """\
+# Task
+
+Write one tool environment that trains **{skill}**: {description}
+
+{grounding}
+
+Kind of task, **{variant}**: {variant_text}
+{memory}
+# What makes it an environment
+
+- A user makes {requests} requests, one after the other: the next one is told when the criterion of the one before is \
+true. The agent is rewarded only if all of them are done. {difficulty_rule}
+- Requests are short and natural. They name things as people do, never a tool and never an internal identifier that \
+the user could not know.
+- There are {tools} tools: some look things up, some change the state and fail politely when a precondition does not \
+hold. At least one parameter has a fixed set of values. One or two tools look useful and are not needed.
+- Every value that a call needs is said in a request or returned by an earlier call. Nothing is to be guessed, \
+computed in the head or phrased freely: no criterion looks at the wording of a text.
+- Each seed gives a different instance: draw names, identifiers, amounts and who has what from large enough ranges \
+that the calls of one instance do not help with the next.
+
+Not wanted: tools that do the whole request at once; records that must be gone through one by one; real services, \
+files, the network or the clock; anything but the standard library.
+
+# The program
+
+Define exactly one class whose name ends in `Env`. `ToolEnv` and the other names come from a module that the program \
+may import; `reset` and `step` are theirs and are not written anew. This shows the form; yours is about something else \
+and has more tools:
+
+```python
+{example}```
 
 - `setup(rng)` is the only place with randomness. `self.state` holds dicts, lists, texts, numbers, booleans and None, \
 and nothing else.
@@ -261,10 +265,14 @@ def designer_messages(skill: str, document: Document, memory: Memory, difficulty
         memory=memory_section(memory),
         requests=_REQUESTS[difficulty],
         tools=_TOOLS[difficulty],
-        max_turns=_MAX_TURNS[difficulty],
+        example=_worked_example(difficulty),
         difficulty_rule=_DIFFICULTY_RULES[difficulty],
     )
     return [Message("system", _SYSTEM), Message("user", task)]
+
+
+def worked_examples(difficulty: Difficulty) -> tuple[str, ...]:
+    return (_worked_example(difficulty),)
 
 
 def hint_messages(source: str) -> list[Message]:
@@ -277,3 +285,7 @@ def agent_messages(observation: str, hint: str | None, action_format: ActionForm
 
 def observation_message(observation: str) -> Message:
     return full.observation_message(observation)
+
+
+def _worked_example(difficulty: Difficulty) -> str:
+    return _EXAMPLE.format(max_turns=_MAX_TURNS[difficulty])
