@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -294,6 +295,7 @@ def test_a_repair_turn_shows_the_reason_and_an_accepted_repair_is_what_trains(st
     assert attempt.completion is not None
     text = RENDERING.decode(attempt.completion.token_ids_T)
     assert "CrashingEnv" in text and "ZeroDivisionError" in text
+    assert re.search(r"It failed here:\n\nline \d+, in step: gap = 1 // 0 \+ abs\(", text)
     sampled = [t for t, flag in zip(attempt.completion.token_ids_T, attempt.completion.sampled_T, strict=True) if flag]
     assert RENDERING.reply_text(sampled) == attempt.record.reply
     assert "CrashingEnv" not in attempt.record.reply

@@ -51,7 +51,7 @@ def every_prompt() -> dict[str, str]:
             f"designer {level}": full.designer_messages("optimization", DOCUMENT, MEMORY, level)
             for level in DIFFICULTIES
         },
-        "repair": full.repair_messages("solvable", "the actions of solution() do not win on seed 3"),
+        "repair": full.repair_messages("solvable", "the solution on seed 3 loses", "line 9, in step: self.x"),
         "hint": full.hint_messages("class TideEnv:\n    pass\n"),
         "agent boxed": full.agent_messages("You see a door.", "Knock.", "boxed"),
         "agent raw": full.agent_messages("You see a door.", None, "raw"),
@@ -153,8 +153,15 @@ def test_a_later_observation_is_shown_as_it_is() -> None:
 
 
 def test_a_repair_names_the_gate_and_its_reason() -> None:
-    (message,) = full.repair_messages("solvable", "solution() loses on {seed} 3")
-    assert "`solvable`: solution() loses on {seed} 3" in message.content
+    (message,) = full.repair_messages("solvable", "solution() loses on {seed} 3", "")
+    assert "`solvable`: solution() loses on {seed} 3\n\nFind the cause" in message.content
+
+
+def test_a_repair_quotes_the_innermost_lines_in_which_the_program_failed() -> None:
+    frames = [f"line {number}, in step: return {{x}} / {number}" for number in range(5)]
+    (message,) = full.repair_messages("contract", "step raised ZeroDivisionError", "\n".join(frames))
+    assert "ZeroDivisionError\n\nIt failed here:\n\n" + "\n".join(frames[2:]) + "\n\nFind the cause" in message.content
+    assert frames[1] not in message.content
 
 
 def two_tokens_if_v(text: str) -> list[int]:

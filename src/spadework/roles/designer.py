@@ -108,7 +108,7 @@ async def _write(draft: Draft, author: Author, admission: Admission, session: Se
                 session.leave(member)  # the others need not wait for these gates
             if await draft.check(admission):
                 return
-            messages = prompts.repair_messages(draft.status, draft.reason)
+            messages = prompts.repair_messages(draft.status, draft.reason, draft.trace)
     except InfrastructureFault as fault:
         draft.host_failed(fault)
     finally:

@@ -93,6 +93,12 @@ class Draft:
             raise ValueError(f"attempt {self.number} of slot {self.slot} has no program")
         return self.report.program
 
+    @property
+    def trace(self) -> str:
+        """The frames of the program in which the last gate saw it fail, one a line; empty if it did not crash."""
+        trace = self.report.results[-1].details.get("trace", "") if self.report.results else ""
+        return trace if isinstance(trace, str) else ""
+
     def replied(self, written: Written) -> None:
         """A new reply: verdicts on an earlier one no longer count."""
         self.prompt_tokens = self.prompt_tokens or written.prompt_tokens

@@ -31,8 +31,11 @@ class PromptStyle(Protocol):
         """The programs that `designer_messages` shows as examples of the form."""
         ...
 
-    def repair_messages(self, gate: str, reason: str) -> list[Message]:
-        """Tell the designer why its last program was rejected and ask for the whole program again."""
+    def repair_messages(self, gate: str, reason: str, trace: str) -> list[Message]:
+        """Tell the designer why its last program was rejected and ask for the whole program again.
+
+        ``trace`` has a line for each frame of the program in which it failed, the innermost last, or is empty.
+        """
         ...
 
     def hint_messages(self, source: str) -> list[Message]:

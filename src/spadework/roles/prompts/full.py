@@ -189,9 +189,16 @@ These taught nothing. Avoid what made them so."""
 
 _REPAIR = """\
 Your program was rejected by the check `{gate}`: {reason}
-
+{where}
 Find the cause, correct it without making the environment simpler, and reply with the whole corrected program in one \
 block that starts with ```python and ends with ```."""
+
+_WHERE = """
+It failed here:
+
+{trace}
+"""
+_SHOWN_FRAMES = 3
 
 _HINT_SYSTEM = """\
 You help a player of a text environment. You can read the environment's program; the player cannot, and sees only its \
@@ -267,8 +274,10 @@ def worked_examples(difficulty: Difficulty) -> tuple[str, ...]:
     return (_worked_example(difficulty),)
 
 
-def repair_messages(gate: str, reason: str) -> list[Message]:
-    return [Message("user", _REPAIR.format(gate=gate, reason=reason))]
+def repair_messages(gate: str, reason: str, trace: str) -> list[Message]:
+    frames = trace.splitlines()[-_SHOWN_FRAMES:]
+    where = _WHERE.format(trace="\n".join(frames)) if frames else ""
+    return [Message("user", _REPAIR.format(gate=gate, reason=reason, where=where))]
 
 
 def hint_messages(source: str) -> list[Message]:

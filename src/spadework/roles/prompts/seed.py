@@ -33,7 +33,7 @@ class SeedPrompts:
     def worked_examples(self, difficulty: Difficulty) -> tuple[str, ...]:
         return ()
 
-    def repair_messages(self, gate: str, reason: str) -> list[Message]:
+    def repair_messages(self, gate: str, reason: str, trace: str) -> list[Message]:
         return [Message("user", f"repair {gate}: {reason}")]
 
     def hint_messages(self, source: str) -> list[Message]:
