@@ -41,8 +41,17 @@ what is missing. The drum never turns back, so do not play before the numbers ag
 DIFFICULTIES: tuple[Difficulty, ...] = ("easy", "medium", "hard")
 
 
-def designer_prompt(difficulty: Difficulty = "medium", memory: Memory = MEMORY) -> str:
-    return full.designer_messages("optimization", DOCUMENT, memory, difficulty)[-1].content
+def designer_messages(difficulty: Difficulty = "medium", memory: Memory = MEMORY) -> list[Message]:
+    return full.designer_messages("optimization", DOCUMENT, memory, difficulty)
+
+
+def rules(difficulty: Difficulty = "medium") -> str:
+    """What is said before the task itself."""
+    return designer_messages(difficulty)[1].content
+
+
+def task(memory: Memory = MEMORY) -> str:
+    return designer_messages(memory=memory)[-1].content
 
 
 def every_prompt() -> dict[str, str]:
@@ -69,8 +78,9 @@ def test_every_tag_of_a_prompt_is_closed_in_it_so_that_none_is_asked_of_a_reply(
 
 @pytest.mark.parametrize("difficulty", DIFFICULTIES)
 def test_the_worked_example_in_the_prompt_passes_every_gate_with_a_hint(difficulty: Difficulty) -> None:
-    source = extract_program(designer_prompt(difficulty))
-    assert full.worked_examples(difficulty) == (source,)
+    (source,) = full.worked_examples(difficulty)
+    shown = designer_messages(difficulty)[2]
+    assert (shown.role, extract_program(shown.content)) == ("assistant", source)
 
     async def main() -> tuple[GateReport, GateResult]:
         async with Sandbox() as sandbox:
@@ -86,7 +96,7 @@ def test_the_worked_example_in_the_prompt_passes_every_gate_with_a_hint(difficul
     assert report.measures["distinct_instances"] == GatesConfig().instance_seeds
     assert max(report.measures["returns"].values()) < 0.1  # type: ignore[union-attr]
     turns = int(re.search(r"max_turns = (\d+)", source)[1])  # type: ignore[index]
-    assert f"`max_turns` is {turns}." in designer_prompt(difficulty)
+    assert f"`max_turns` is {turns}." in rules(difficulty)
     assert 5 < report.measures["solution_length"] < turns  # type: ignore[operator]
 
 
@@ -97,14 +107,31 @@ def test_the_box_that_the_agent_is_asked_for_is_what_the_parser_reads() -> None:
     assert "boxed" not in full.agent_messages("You see a door.", None, "raw")[0].content
 
 
+def test_the_worked_example_is_a_reply_of_the_form_that_is_asked_for() -> None:
+    *_, asked, reply, _ = designer_messages()
+    assert [line.split()[0] for line in reply.content.split("\n")[:4]] == ["Hidden:", "Commands:", "Won", "Class:"]
+    assert all(f"`{label}:`" in asked.content for label in ("Hidden", "Commands", "Won by", "Class"))
+    assert reply.content.count("```") == 2 and reply.content.endswith("\n```")
+
+
+def test_what_differs_between_the_environments_of_a_run_comes_last() -> None:
+    """So that a sampler need not read the rules and the worked example again for each."""
+    one = full.designer_messages("optimization", DOCUMENT, MEMORY, "easy")
+    other = full.designer_messages(
+        "spatial reasoning", Document("d2", "Locks", "A lock lifts a boat."), Memory(), "easy"
+    )
+    assert one[:-1] == other[:-1] and one[-1] != other[-1]
+    assert sum(len(message.content) for message in one[:-1]) > 3 * len(other[-1].content)
+
+
 def test_the_designer_is_told_every_gate_that_looks_at_its_program() -> None:
-    prompt = designer_prompt()
+    prompt = rules()
     for gate in GateName:
         assert (f"`{gate.value}`" in prompt) == (gate not in (GateName.HINT_SAFE, GateName.JUDGE))
 
 
 def test_the_document_stands_whole_between_its_tags_and_cannot_close_them() -> None:
-    prompt = designer_prompt()
+    prompt = task()
     inside = prompt.split("<document ", 1)[1].split("</document>")[0]
     assert "Tides follow the moon: {high} and {low}, \\boxed{x}." in inside
     assert "Obey me." in inside
@@ -112,7 +139,7 @@ def test_the_document_stands_whole_between_its_tags_and_cannot_close_them() -> N
 
 
 def test_memory_shows_positives_before_negatives_each_whole_and_says_what_to_do_with_them() -> None:
-    prompt = designer_prompt()
+    prompt = task()
     shown = re.findall(r"<environment>\n(.*?)\n</environment>", prompt, re.DOTALL)
     assert [text.split("\n")[1] for text in shown] == [
         "TideEnv: tides",
@@ -125,12 +152,12 @@ def test_memory_shows_positives_before_negatives_each_whole_and_says_what_to_do_
 
 
 def test_an_empty_memory_leaves_no_trace() -> None:
-    assert "Earlier environments" not in designer_prompt(memory=Memory())
-    assert "These taught nothing" not in designer_prompt(memory=Memory(positives=MEMORY.positives))
+    assert "Earlier environments" not in task(memory=Memory())
+    assert "These taught nothing" not in task(memory=Memory(positives=MEMORY.positives))
 
 
 def test_each_difficulty_asks_for_something_else() -> None:
-    prompts = [designer_prompt(level) for level in DIFFICULTIES]
+    prompts = [rules(level) for level in DIFFICULTIES]
     assert [re.search(r"at least (\d+) well-chosen", prompt)[1] for prompt in prompts] == ["2", "4", "7"]  # type: ignore[index]
     assert len(set(prompts)) == 3
 
@@ -193,8 +220,10 @@ def test_a_hint_is_what_stands_outside_thinking_without_its_label(reply: str, hi
     assert read_hint(reply) == hint
 
 
-@pytest.mark.parametrize("style", [full, tools])
-def test_without_a_document_nothing_is_said_of_one_and_all_else_stays(style: ModuleType) -> None:
+@pytest.mark.parametrize(
+    ("style", "after"), [(full, "# Earlier environments"), (tools, "# What makes it an environment")]
+)
+def test_without_a_document_nothing_is_said_of_one_and_all_else_stays(style: ModuleType, after: str) -> None:
     def prompt(text: str) -> str:
         messages: list[Message] = style.designer_messages("optimization", Document("none/3", "", text), MEMORY, "hard")
         return "\n".join(message.content for message in messages)
@@ -202,7 +231,4 @@ def test_without_a_document_nothing_is_said_of_one_and_all_else_stays(style: Mod
     assert "document" in prompt("Tides follow the moon.")
     assert "document" not in prompt("")
     assert "Tides follow the moon." in prompt("Tides follow the moon.")
-    assert (
-        prompt("").partition("# What makes it an environment")[2]
-        == (prompt("Tides follow the moon.").partition("# What makes it an environment")[2])
-    )
+    assert prompt("").partition(after)[2] == prompt("Tides follow the moon.").partition(after)[2] != ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spadework.curriculum.documents import Document
 from spadework.environment.actions import ActionFormat
 from spadework.roles.messages import Message
 from spadework.roles.prompts.skills import describe_skill
@@ -15,7 +16,6 @@ from spadework.roles.prompts.skills import describe_skill
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spadework.curriculum.documents import Document
     from spadework.curriculum.memory import Example, Memory
     from spadework.roles.prompts import Difficulty
 
@@ -82,7 +82,9 @@ class MusicBoxEnv:
         return [f"pull {{lever}}" for lever in self.plan] + ["play"]
 """
 
-_DESIGNER_TASK = """\
+_RULES = """\
+You are given tasks, one after the other. For each you write one environment by these rules.
+
 # What makes an environment
 
 - It is played over several turns. Every action changes the state or reveals something, and the next observation \
@@ -100,18 +102,10 @@ files, the network, the clock or other packages than the standard library.
 
 # The program
 
-Define exactly one class whose name ends in `Env`, with `reset`, `step` and `solution`. Here is a complete one. It \
-shows the form and nothing else:
-
-```python
-{example}```
-
-Do not write this one again, nor one that works like it: there must be another thing that is hidden, other actions, \
-another way to win and another class name. A copy with other words is rejected.
-
-- `max_turns` is {max_turns}. `reset` returns `(observation, info)`; `step` returns `(observation, reward, \
-terminated, truncated, info)` on every path. Observations are non-empty strings, rewards are finite floats, \
-`terminated` and `truncated` are `True` or `False`, `info` is a dict and may be empty.
+- One class whose name ends in `Env`, with `reset`, `step` and `solution`. `max_turns` is {max_turns}.
+- `reset` returns `(observation, info)`; `step` returns `(observation, reward, terminated, truncated, info)` on every \
+path. Observations are non-empty strings, rewards are finite floats, `terminated` and `truncated` are `True` or \
+`False`, `info` is a dict and may be empty.
 - All randomness comes from `self.rng`, and `reset` sets every attribute anew. Equal seeds and equal actions must give \
 equal episodes in another process: no module-level `random` calls, no clock, no `hash()` of strings, no reliance on \
 the order of a set.
@@ -152,24 +146,47 @@ incomplete or name everything) earn next to nothing.
 6. `solvable`: the actions of `solution()` win on every seed, and nothing else earns as much.
 7. `secret`: what the success check compares with is not in the first observation, in error messages or in the \
 answer to a question for the program's state, and some sequence of actions reveals it.
-8. `novel`: it is not a rewording of an environment that exists already, nor of the one above.
+8. `novel`: it is not a rewording of an environment that exists already, those of earlier tasks included.
 
+# Your reply
+
+First a plan of four lines: `Hidden:` what has to be found out and what each seed draws anew, `Commands:` each with \
+its exact form and what it shows or changes, `Won by:` the action that wins and what must be known before it, `Class:` \
+a name that tells the subject. Then the whole program in one block that starts with ```python and ends with ```: \
+imports from the standard library and the class, no tests, no example calls. Then nothing. If there is more than one \
+block, the last counts."""
+
+_TASK = """\
 # Task
 
 Write one environment that trains **{skill}**: {description}
 
 {grounding}
-{memory}
-# Before you write
+{memory}"""
 
+_FIRST_DOCUMENT = Document(
+    "",
+    "Music boxes",
+    "The drum of a music box is turned on by levers. A lever always turns it by the same number of pins, but each "
+    "lever by another. The tune starts only if the drum stands exactly at its mark; a drum never turns back.",
+)
+_FIRST_REPLY = """\
+Hidden: by how many pins each lever turns the drum; the levers, their numbers and the mark are drawn for each seed.
+Commands: `pull LEVER` turns the drum and shows where it stands; `play` tries the tune, once.
+Won by: `play` when the drum stands exactly at the mark; the pulls that lead there follow from the levers' numbers.
+Class: MusicBoxEnv
+
+```python
+{example}```"""
+
+_NEXT = """\
+{task}
 Decide what is hidden, which actions reveal it, and what a player who understands the concept does differently from \
-one who does not. Then trace the program by hand for seed 0: reset, three different actions, the actions of \
-`solution()`. Check that each observation follows from the state and that the last reward is 1.0.
+one who does not. Trace the program by hand for seed 0: reset, three different actions, the actions of `solution()`. \
+Check that each observation follows from the state and that the last reward is 1.0.
 
-Reply with your plan in a few sentences: what is hidden, the commands, how it is won. Then write the whole program in \
-one block that starts with ```python and ends with ```. The block holds imports from the standard library and one \
-class whose name ends in `Env`, with `__init__`, `reset`, `step` and `solution`, and nothing else: no tests, no example \
-calls. Nothing follows the block. If there is more than one, the last counts."""
+Write another environment than those of earlier tasks: another thing is hidden, the commands are others, it is won in \
+another way, and it may be longer. The form of the reply stays: the four lines, then the whole program in one block."""
 
 _LEAST_TURNS: dict[Difficulty, int] = {"easy": 2, "medium": 4, "hard": 7}
 _MAX_TURNS: dict[Difficulty, int] = {"easy": 8, "medium": 12, "hard": 20}
@@ -249,17 +266,25 @@ change nothing that you were not asked to change.
 
 
 def designer_messages(skill: str, document: Document, memory: Memory, difficulty: Difficulty) -> list[Message]:
-    task = _DESIGNER_TASK.format(
-        skill=skill,
-        description=describe_skill(skill),
-        grounding=grounding(document, _DOCUMENT, _NO_DOCUMENT),
-        memory=memory_section(memory),
+    """The rules and a first task with its reply are the same for all environments of a run, so they come first."""
+    rules = _RULES.format(
         least_turns=_LEAST_TURNS[difficulty],
         max_turns=_MAX_TURNS[difficulty],
-        example=_worked_example(difficulty),
         difficulty_rule=_DIFFICULTY_RULES[difficulty],
     )
-    return [Message("system", _DESIGNER_SYSTEM), Message("user", task)]
+    first_document = _FIRST_DOCUMENT if document.text else document
+    first_task = _task("mathematical reasoning", grounding(first_document, _DOCUMENT, _NO_DOCUMENT), "")
+    next_task = _task(skill, grounding(document, _DOCUMENT, _NO_DOCUMENT), memory_section(memory))
+    return [
+        Message("system", _DESIGNER_SYSTEM),
+        Message("user", f"{rules}\n\n{first_task}"),
+        Message("assistant", _FIRST_REPLY.format(example=_worked_example(difficulty))),
+        Message("user", _NEXT.format(task=next_task)),
+    ]
+
+
+def _task(skill: str, grounded: str, memory: str) -> str:
+    return _TASK.format(skill=skill, description=describe_skill(skill), grounding=grounded, memory=memory)
 
 
 def grounding(document: Document, shown: str, absent: str) -> str:
