@@ -94,7 +94,7 @@ def test_the_worked_example_in_the_prompt_passes_every_gate_with_a_hint(difficul
     assert (hint.gate, hint.passed, hint.reason) == (GateName.HINT_SAFE, True, "")
     assert report.adaptations == ()
     assert report.measures["distinct_instances"] == GatesConfig().instance_seeds
-    assert max(report.measures["returns"].values()) < 0.1  # type: ignore[union-attr]
+    assert max(report.measures["returns"].values()) < 0.2  # type: ignore[union-attr]
     turns = int(re.search(r"max_turns = (\d+)", source)[1])  # type: ignore[index]
     assert f"`max_turns` is {turns}." in rules(difficulty)
     assert 5 < report.measures["solution_length"] < turns  # type: ignore[operator]
@@ -109,8 +109,8 @@ def test_the_box_that_the_agent_is_asked_for_is_what_the_parser_reads() -> None:
 
 def test_the_worked_example_is_a_reply_of_the_form_that_is_asked_for() -> None:
     *_, asked, reply, _ = designer_messages()
-    assert [line.split()[0] for line in reply.content.split("\n")[:4]] == ["Hidden:", "Commands:", "Won", "Class:"]
-    assert all(f"`{label}:`" in asked.content for label in ("Hidden", "Commands", "Won by", "Class"))
+    labels = [line.partition(":")[0] for line in reply.content.split("\n")[:3]]
+    assert labels == re.findall(r"`([A-Z][a-z ]+):`", asked.content)
     assert reply.content.count("```") == 2 and reply.content.endswith("\n```")
 
 

@@ -45,23 +45,21 @@ import random
 
 
 class MusicBoxEnv:
-    METALS = ("brass", "copper", "iron", "silver", "tin", "zinc")
-
     def __init__(self):
         self.max_turns = {max_turns}
 
     def reset(self, seed=None):
         self.rng = random.Random(seed)
         self.turns = 0
-        self.levers = self.rng.sample(self.METALS, 3)
+        self.levers = self.rng.sample(["brass", "copper", "iron", "silver", "tin", "zinc"], 3)
         self.moves = {{lever: self.rng.randint(3, 40) for lever in self.levers}}
         self.plan = self.levers + self.rng.choices(self.levers, k=2)
         self.drum = 0
         self.mark = sum(self.moves[lever] for lever in self.plan)
+        names = ", ".join(self.levers)
         observation = (
-            f"The drum of a music box stands at 0. It plays only at {{self.mark}}. There are three levers: "
-            f"{{', '.join(self.levers)}}. Each turns the drum on by a number of its own. Commands: `pull LEVER`, and "
-            f"`play` when the drum is right. You can play once and have {{self.max_turns}} turns."
+            f"The drum of a music box stands at 0 and must stand at {{self.mark}}. Levers: {{names}}. Each turns it on "
+            f"by a number of its own. Say `pull LEVER`, or once, at the end, `play`. You have {{self.max_turns}} turns."
         )
         return observation, {{}}
 
@@ -150,11 +148,17 @@ answer to a question for the program's state, and some sequence of actions revea
 
 # Your reply
 
-First a plan of four lines: `Hidden:` what has to be found out and what each seed draws anew, `Commands:` each with \
-its exact form and what it shows or changes, `Won by:` the action that wins and what must be known before it, `Class:` \
-a name that tells the subject. Then the whole program in one block that starts with ```python and ends with ```: \
-imports from the standard library and the class, no tests, no example calls. Then nothing. If there is more than one \
-block, the last counts."""
+Decide what is hidden, which actions reveal it, and what a player who understands the concept does differently from \
+one who does not. Trace the program by hand for seed 0: reset, three different actions, the actions of `solution()`. \
+Check that each observation follows from the state and that the last reward is 1.0.
+
+Begin with a plan of three lines: `Class:` a name that tells the subject, `Hidden:` what has to be found out and what \
+each seed draws anew, `Won by:` what the commands show and which of them wins when. Then comes the whole program in \
+one block that starts with ```python and ends with ```: imports from the standard library and the class, no tests, no \
+example calls. Nothing follows it. If there is more than one block, the last counts.
+
+Environments of different tasks have nothing in common but this form: each hides another thing, has other commands and \
+is won in another way. They may be longer than the first."""
 
 _TASK = """\
 # Task
@@ -171,22 +175,16 @@ _FIRST_DOCUMENT = Document(
     "lever by another. The tune starts only if the drum stands exactly at its mark; a drum never turns back.",
 )
 _FIRST_REPLY = """\
-Hidden: by how many pins each lever turns the drum; the levers, their numbers and the mark are drawn for each seed.
-Commands: `pull LEVER` turns the drum and shows where it stands; `play` tries the tune, once.
-Won by: `play` when the drum stands exactly at the mark; the pulls that lead there follow from the levers' numbers.
 Class: MusicBoxEnv
+Hidden: by how many pins each lever turns the drum; levers, numbers and mark are drawn for each seed.
+Won by: `pull LEVER` shows how far it turns the drum; `play` wins when the drum stands exactly at the mark.
 
 ```python
 {example}```"""
 
 _NEXT = """\
 {task}
-Decide what is hidden, which actions reveal it, and what a player who understands the concept does differently from \
-one who does not. Trace the program by hand for seed 0: reset, three different actions, the actions of `solution()`. \
-Check that each observation follows from the state and that the last reward is 1.0.
-
-Write another environment than those of earlier tasks: another thing is hidden, the commands are others, it is won in \
-another way, and it may be longer. The form of the reply stays: the four lines, then the whole program in one block."""
+Now write another environment, for this task. The form of the reply stays."""
 
 _LEAST_TURNS: dict[Difficulty, int] = {"easy": 2, "medium": 4, "hard": 7}
 _MAX_TURNS: dict[Difficulty, int] = {"easy": 8, "medium": 12, "hard": 20}
