@@ -27,6 +27,7 @@ from spadework.curriculum.corpus import CorpusCursor, open_corpus
 from spadework.engines.base import SamplingParams
 from spadework.environment.fingerprint import MemoryNoveltyIndex, fingerprint
 from spadework.environment.program import parse_program
+from spadework.loop.readings import design_readings
 from spadework.roles.admission import Admission
 from spadework.roles.author import Author
 from spadework.roles.designer import RoundDesigns, design_round
@@ -188,6 +189,7 @@ def test_a_rejected_attempt_is_named_kept_for_training_and_followed_by_one_with_
     assert statuses(designs) == [(0, 0, status), (0, 1, "accepted"), (1, 0, "accepted")]
     rejected = designs.attempts[0]
     assert reason in rejected.record.reason
+    assert rejected.executable == rejected.executable_at_first == (status in ("determinism", "secret"))
     assert rejected.record.environment_id is None
     assert rejected.completion is not None and sum(rejected.completion.sampled_T) == rejected.record.reply_tokens
     if status != "reply-cut":
@@ -204,6 +206,15 @@ def test_slots_that_no_attempt_fills_are_counted_and_not_asked_again(studio: Stu
     assert len(engine.prompts) == 2 * CONFIG.attempts
     assert designs.cursor == CorpusCursor(0, 6)
     assert Counter(status for _, _, status in statuses(designs)) == {"parse": 6}
+
+
+def test_a_program_that_runs_is_executable_though_its_repair_does_not(studio: Studio) -> None:
+    config = CONFIG.model_copy(update={"repair_turns": 1, "attempts": 1})
+    designs, _ = studio.design(
+        lambda prompt, params: fenced(CRASHING if "was rejected" in prompt else UNSEEDED), config
+    )
+    readings = design_readings(designs)
+    assert (readings["designer/executable_at_first"], readings["designer/executable"]) == (1.0, 0.0)
 
 
 def test_of_two_twins_the_lower_slot_is_novel(studio: Studio) -> None:
@@ -292,6 +303,7 @@ def test_a_repair_turn_shows_the_reason_and_an_accepted_repair_is_what_trains(st
     designs, engine = studio.design(repairing, CONFIG.model_copy(update={"repair_turns": 1}))
     assert statuses(designs) == [(0, 0, "accepted"), (0, 1, "accepted")]
     attempt = designs.attempts[0]
+    assert (attempt.executable_at_first, attempt.executable) == (False, True)
     assert attempt.completion is not None
     text = RENDERING.decode(attempt.completion.token_ids_T)
     assert "CrashingEnv" in text and "ZeroDivisionError" in text
@@ -308,6 +320,7 @@ def test_a_repair_that_fails_trains_the_first_reply(studio: Studio) -> None:
         lambda prompt, params: "Sorry." if "was rejected" in prompt else fenced(CRASHING), config
     )
     attempt = designs.attempts[0]
+    assert (attempt.executable_at_first, attempt.executable) == (False, False)
     assert (attempt.record.status, attempt.record.reply) == ("parse", "Sorry.")
     assert attempt.completion is not None
     assert RENDERING.decode(attempt.completion.token_ids_T).endswith(fenced(CRASHING) + "<|im_end|>")

@@ -37,6 +37,8 @@ def design_readings(designs: RoundDesigns) -> Readings:
         "designer/attempts": len(attempts),
         "designer/validity": status[AttemptStatus.ACCEPTED] / len(attempts),
         "designer/first_attempt_validity": first_valid / slots,
+        "designer/executable": mean([attempt.executable for attempt in attempts]),
+        "designer/executable_at_first": mean([attempt.executable_at_first for attempt in attempts]),
         "designer/empty_slots": len(designs.empty_slots),
         "designer/truncated": status[AttemptStatus.REPLY_CUT],
         "designer/prompts_too_long": status[AttemptStatus.PROMPT_TOO_LONG],

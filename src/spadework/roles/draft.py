@@ -43,7 +43,7 @@ class Attempt:
     """An attempt that is over. ``document`` and ``memory`` are what the designer was shown.
 
     ``completion`` is None if there is nothing to train on, as for a frozen designer. Only the last of ``hint_tries``
-    can be safe.
+    can be safe. ``executable`` is said of the last reply's program, ``executable_at_first`` of that before any repair.
     """
 
     record: AttemptRecord
@@ -51,6 +51,8 @@ class Attempt:
     memory: Memory
     completion: Completion | None
     hint_tries: tuple[HintTry, ...] = ()
+    executable: bool = False
+    executable_at_first: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,7 @@ class Draft:
     replies: int = 0
     completions: list[Completion] = field(default_factory=list)
     report: GateReport = _UNCHECKED
+    first_report: GateReport = _UNCHECKED
     hint_tries: tuple[HintTry, ...] = ()
 
     @property
@@ -117,6 +120,8 @@ class Draft:
             self.report = GateReport(None, (result,))
         else:
             self.report = await admission.check(source)
+        if self.replies == 1:
+            self.first_report = self.report
         self._judge(self.report.rejected_by, self.report.reason)
         return self.report.passed
 
@@ -181,6 +186,8 @@ class Draft:
             memory=self.memory,
             completion=trained[-1 if accepted else 0] if trained else None,
             hint_tries=self.hint_tries,
+            executable=self.report.executable,
+            executable_at_first=self.first_report.executable,
         )
 
     def design(self, attempt: Attempt) -> Design:

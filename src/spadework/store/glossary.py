@@ -60,6 +60,8 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "designer/attempts": "Designer completions of the round.",
         "designer/validity": "Share of the round's attempts that became environments.",
         "designer/first_attempt_validity": "Share of the round's slots whose first attempt became an environment.",
+        "designer/executable": "Share of the round's attempts whose program passed the gate `contract`.",
+        "designer/executable_at_first": "The same of their first replies, before any repair turn.",
         "designer/empty_slots": "Slots of the round that no attempt filled.",
         "designer/truncated": "Attempts of the round that reached the token budget.",
         "designer/prompts_too_long": "Attempts of the round whose prompt left no room for a program.",

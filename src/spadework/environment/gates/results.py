@@ -67,6 +67,11 @@ class GateReport:
         return self.program is not None and all(result.passed for result in self.results)
 
     @property
+    def executable(self) -> bool:
+        """Whether the program starts and answers as it must, whatever else is wrong with it."""
+        return any(result.gate is GateName.CONTRACT and result.passed for result in self.results)
+
+    @property
     def rejected_by(self) -> GateName | None:
         """The first gate that said no."""
         return next((result.gate for result in self.results if not result.passed), None)
