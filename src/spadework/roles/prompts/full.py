@@ -184,7 +184,7 @@ Won by: `pull LEVER` shows how far it turns the drum; `play` wins when the drum 
 
 _NEXT = """\
 {task}
-Now write another environment, for this task. The form of the reply stays."""
+Now write another environment, for this task. Reply in the same form: the three lines, then the whole program."""
 
 _LEAST_TURNS: dict[Difficulty, int] = {"easy": 2, "medium": 4, "hard": 7}
 _MAX_TURNS: dict[Difficulty, int] = {"easy": 8, "medium": 12, "hard": 20}
