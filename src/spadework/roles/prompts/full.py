@@ -205,8 +205,8 @@ These taught nothing. Avoid what made them so."""
 _REPAIR = """\
 Your program was rejected by the check `{gate}`: {reason}
 {where}
-Find the cause, correct it without making the environment simpler, and reply with the whole corrected program in one \
-block that starts with ```python and ends with ```."""
+It would be rejected again as it is. Find the cause, correct it without making the environment simpler, and reply with \
+the whole corrected program in one block that starts with ```python and ends with ```."""
 
 _WHERE = """
 It failed here:
