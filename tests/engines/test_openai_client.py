@@ -449,6 +449,6 @@ def test_texts_that_are_no_unicode_arrive() -> None:
 
 
 def test_an_answer_without_end_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spadework.engines.openai.client.MAX_ANSWER_BYTES", 1000)
+    monkeypatch.setattr("spadework.engines.openai.exchange.MAX_ANSWER_BYTES", 1000)
     sentence, _ = failing(EndpointUnavailable, in_turn(reply("x" * 5000)), retries=0)
     assert "larger than 1000 bytes" in sentence

@@ -17,8 +17,8 @@ from typing import Any
 from spadework.engines.chat import ChatReply, Usage, printable
 
 MAX_SHOWN_CHARS = 200
-_OK = 200
-_TRANSIENT = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
+OK = 200
+TRANSIENT = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 _TOO_LONG = re.compile(
     r"context.?(length|window|size)|maximum context|prompt is too long|reduce the length|too many tokens|"
     r"max_(completion_)?tokens.{0,3} is too large",
@@ -71,13 +71,13 @@ class TooLong(Exception):
 
 def read_answer(answer: Answer) -> ChatReply:
     """The reply in ``answer``. Raises TryAgain, Empty, Refused and TooLong."""
-    if answer.status != _OK:
-        raise _error(answer.status, _told(answer.body), _wait_s(answer.headers))
-    value = _object(answer)
+    if answer.status != OK:
+        raise _error(answer.status, told(answer.body), wait_s(answer.headers))
+    value = object_of(answer, _API)
     error = value.get("error")
     if error:
         code = error.get("code") if isinstance(error, dict) else None
-        raise _error(code if isinstance(code, int) else 500, _told(answer.body), 0.0)
+        raise _error(code if isinstance(code, int) else 500, told(answer.body), 0.0)
     choices = value.get("choices")
     if not isinstance(choices, list) or not choices:
         raise Empty("the answer has no choices")
@@ -115,7 +115,8 @@ def _usage(value: object) -> Usage | None:
     return Usage(*(int(count) for count in counts if count is not None))
 
 
-def _object(answer: Answer) -> dict[str, Any]:
+def object_of(answer: Answer, setting: str) -> dict[str, Any]:
+    """The JSON object in ``answer``. Raises TryAgain, and NotTheApi, which says to check ``setting``."""
     kind = answer.headers.get("content-type", "no content type").partition(";")[0].strip()
     try:
         value = json.loads(answer.body)
@@ -123,9 +124,9 @@ def _object(answer: Answer) -> dict[str, Any]:
         if "json" in kind:
             raise TryAgain(f"the answer is broken JSON of {len(answer.body)} bytes") from None
         what = "a web page" if "html" in kind else f"{shown(kind)} that is no JSON"
-        raise NotTheApi(f"it answered with {what}", f"check {_API}") from None
+        raise NotTheApi(f"it answered with {what}", f"check {setting}") from None
     if not isinstance(value, dict):
-        raise NotTheApi("it answered with JSON that is no object", f"check {_API}")
+        raise NotTheApi("it answered with JSON that is no object", f"check {setting}")
     return value
 
 
@@ -133,13 +134,13 @@ class NotTheApi(Refused):
     """What answers is not the API: a wrong address, or something that stands in for a server that is away."""
 
 
-def _error(status: int, told: tuple[str, str], after_s: float) -> Exception:
-    """``told`` are the server's words and its code for the error."""
-    words, code = told
+def _error(status: int, said: tuple[str, str], after_s: float) -> Exception:
+    """``said`` are the server's words and its code for the error."""
+    words, code = said
     reason = f"it answered {status}" + (f": {words}" if words else "")
     if code in _OUT_OF_CREDIT:
         return Refused(reason, "add credit to the account of the key, then give the same command again")
-    if status in _TRANSIENT:
+    if status in TRANSIENT:
         return TryAgain(reason, after_s)
     if status in (401, 403):
         return Refused(reason, "set endpoint.key_variable to the name of an environment variable with a valid key")
@@ -160,7 +161,7 @@ def _error(status: int, told: tuple[str, str], after_s: float) -> Exception:
     return Refused(reason, f"check endpoint.model and {_API}")
 
 
-def _told(body: bytes) -> tuple[str, str]:
+def told(body: bytes) -> tuple[str, str]:
     """The server's words about its error, in one line, and its code for it; each empty if there is none."""
     try:
         value = json.loads(body)
@@ -174,7 +175,7 @@ def _told(body: bytes) -> tuple[str, str]:
     return shown(words if isinstance(words, str) else json.dumps(words)), str(error.get("code") or "")
 
 
-def _wait_s(headers: Mapping[str, str]) -> float:
+def wait_s(headers: Mapping[str, str]) -> float:
     """What `Retry-After` asks for, as seconds or as a date; 0 without it."""
     text = headers.get("retry-after", "").strip()
     if re.fullmatch(r"\d{1,9}(\.\d+)?", text):

@@ -24,7 +24,7 @@ from tinker.lib.retryable_exception import RetryableException
 
 from spadework.config import TinkerConfig
 from spadework.engines.base import EngineFault
-from spadework.engines.tinker.pulse import Pulse, ServerGone, in_thread
+from spadework.engines.pulse import Pulse, ServerGone, in_thread
 from spadework.engines.tinker.service import Adam, Clip, Example, Logprobs, Reply
 
 Result = TypeVar("Result")
