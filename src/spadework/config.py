@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 from spadework.engines.settings import EndpointConfig as EndpointConfig
 from spadework.engines.settings import EngineConfig as EngineConfig
 from spadework.engines.settings import TinkerConfig as TinkerConfig
+from spadework.engines.settings import VllmConfig as VllmConfig
 from spadework.sandbox.limits import SandboxConfig
 from spadework.sections import Positive, Section, Share, Temperature, changed
 
@@ -304,6 +305,11 @@ class Config(Section):
                     f'model.{given[0]} has no effect with engine.kind "tinker", whose service makes the adapter; leave '
                     "it out"
                 )
+        if self.engine.sampler == "vllm" and self.model.lora_rank == 0:
+            raise ValueError(
+                'engine.sampler "vllm" is given adapters, and model.lora_rank 0 trains all weights; set the rank of '
+                'an adapter, 32 for example, or engine.sampler "local"'
+            )
         return self
 
     @property

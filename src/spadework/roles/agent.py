@@ -9,7 +9,7 @@ many episodes at once is `plays`' work.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from spadework.config import AgentConfig
@@ -88,11 +88,15 @@ class Player:
 
 @dataclass(frozen=True)
 class Said:
-    """A reply to an observation, or why there is none. ``end`` says that the episode is over with it."""
+    """A reply to an observation, or why there is none. ``end`` says that the episode is over with it.
+
+    ``policy_version`` is that of the weights that said it, if they are the run's.
+    """
 
     text: str | None
     end: EpisodeEnd | None = None
     outcome: Outcome = Outcome.OK
+    policy_version: int | None = None
 
 
 class Seat(Protocol):
@@ -154,7 +158,7 @@ async def _turns(recording: Recording, observation: str, play: Play, seat: Seat,
     for turn in range(turn_limit):
         said = await seat.reply(recording.observation, turn)
         if said.text is not None:
-            recording.reply(said.text)
+            recording.reply(said.text, said.policy_version)
         if said.end is not None or said.text is None:
             return recording.end(said.end or EpisodeEnd.CONTEXT_FULL, said.outcome)
         action = seat.action(said.text, turn)
@@ -204,8 +208,8 @@ class _TokenSeat:
         text = rendering.reply_text(sample.token_ids_T)
         if sample.stop_reason is StopReason.LENGTH:
             end = EpisodeEnd.REPLY_CUT if room == config.max_reply_tokens else EpisodeEnd.CONTEXT_FULL
-            return Said(text, end, Outcome.AGENT_FAULT)
-        return Said(text)
+            return Said(text, end, Outcome.AGENT_FAULT, sample.policy_version)
+        return Said(text, policy_version=sample.policy_version)
 
     def action(self, reply: str, turn: int) -> str:
         return self.conversation.action(reply, turn)
@@ -259,16 +263,14 @@ class Recording:
     stream: Stream = field(default_factory=Stream)
     observation: str = ""
 
-    def reply(self, text: str) -> None:
-        self.turns.append(Turn(self.observation, text, action="", reward=0.0))
+    def reply(self, text: str, policy_version: int | None) -> None:
+        self.turns.append(Turn(self.observation, text, action="", reward=0.0, policy_version=policy_version))
 
     def act(self, action: str) -> None:
-        turn = self.turns[-1]
-        self.turns[-1] = Turn(turn.observation, turn.reply, action, turn.reward)
+        self.turns[-1] = replace(self.turns[-1], action=action)
 
     def earn(self, transition: Transition) -> None:
-        turn = self.turns[-1]
-        self.turns[-1] = Turn(turn.observation, turn.reply, turn.action, transition.reward)
+        self.turns[-1] = replace(self.turns[-1], reward=transition.reward)
         self.observation = transition.observation
 
     def fault(self, fault: EnvironmentFault | InfrastructureFault) -> Episode:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -21,7 +20,7 @@ from spadework.engines.chat import (
     PromptTooLong,
 )
 from spadework.engines.openai.answers import Empty, NotTheApi, Refused, TooLong, TryAgain, read_answer
-from spadework.engines.openai.exchange import Call, client_of, exchange
+from spadework.engines.openai.exchange import Call, NoKey, client_of, exchange, key_in
 from spadework.engines.openai.ledger import Ledger
 from spadework.engines.openai.pacing import LONGEST_HOLD_S, Pace, backoff_s
 from spadework.engines.openai.replies import Replies, key_of
@@ -170,14 +169,10 @@ class OpenAIChat:
 
 def endpoint_key(config: EndpointConfig) -> str:
     """The key, empty if none is to be sent. Raises EndpointRefused for one that is missing or cannot be sent."""
-    name = config.key_variable
-    if not name:
-        return ""
-    key = os.environ.get(name, "").strip()
-    if key and key.isascii() and key.isprintable():
-        return key
-    problem = "holds characters that no key has" if key else "is not set"
-    raise EndpointRefused(
-        f"the endpoint {config.base_url} needs the key in the environment variable {name}, which {problem}; set it, or "
-        'set endpoint.key_variable to "" for a server that asks for none'
-    )
+    try:
+        return key_in(config.key_variable)
+    except NoKey as problem:
+        raise EndpointRefused(
+            f"the endpoint {config.base_url} needs the key in the environment variable {config.key_variable}, which "
+            f'{problem}; set it, or set endpoint.key_variable to "" for a server that asks for none'
+        ) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -24,17 +25,31 @@ class Call:
     body: Mapping[str, Any] | None = None
 
 
+class NoKey(Exception):
+    """An environment variable holds no key; the message continues a sentence that names it."""
+
+
+def key_in(variable: str) -> str:
+    """The key in an environment variable, empty for no variable. Raises NoKey."""
+    if not variable:
+        return ""
+    key = os.environ.get(variable, "").strip()
+    if key and key.isascii() and key.isprintable():
+        return key
+    raise NoKey("holds characters that no key has" if key else "is not set")
+
+
 def client_of(key: str, timeout_s: float, concurrency: int) -> httpx.AsyncClient:
     """Connections to one server, ``concurrency`` at most; ``key`` is sent unless it is empty.
 
     Raises MissingExtra without httpx.
     """
-    httpx = _package()
+    package = _package()
     headers = {"Authorization": f"Bearer {key}"} if key else {}
-    client: httpx.AsyncClient = httpx.AsyncClient(
+    client: httpx.AsyncClient = package.AsyncClient(
         headers=headers,
-        timeout=httpx.Timeout(timeout_s, connect=min(CONNECT_TIMEOUT_S, timeout_s)),
-        limits=httpx.Limits(max_connections=concurrency, max_keepalive_connections=concurrency),
+        timeout=package.Timeout(timeout_s, connect=min(CONNECT_TIMEOUT_S, timeout_s)),
+        limits=package.Limits(max_connections=concurrency, max_keepalive_connections=concurrency),
     )
     return client
 
