@@ -138,7 +138,8 @@ def _memory(found: Readiness) -> Iterator[Finding]:
             f"{remedy}use a smaller model or a larger machine"
         )
     if needed > here:
-        settings = "lower curriculum.plays, engine.sample_batch or engine.train_tokens"
+        samples_here = found.config.engine.sampler == "local"
+        settings = f"lower {'curriculum.plays, engine.sample_batch or ' if samples_here else ''}engine.train_tokens"
         if not found.config.engine.gradient_checkpointing:
             settings += ", or set engine.gradient_checkpointing=true,"
         yield Finding(

@@ -105,8 +105,8 @@ class Adapters:
         raise EngineFault(
             f"the vLLM server at {self._server.url} does not sample from the model that is trained here: "
             f"log-probabilities differ by {gap:.3g} on average and engine.vllm.max_mismatch is {most:g}; see that its "
-            f"model {self._config.engine.vllm.model} is {self._config.model.path} in the precision of engine.dtype, or "
-            "raise that setting"
+            f"model {self._config.engine.vllm.model} is {self._config.model.path} in the precision of engine.dtype "
+            "and that vLLM computes all of it (docs/vllm.md), or raise that setting"
         )
 
     def _not_loaded(self, adapter: Loaded, refused: AdapterRefused) -> str:

@@ -61,7 +61,7 @@ def require_ok(answer: Answer) -> None:
     if answer.status == 404:
         raise NotFound(reason)
     if 300 <= answer.status < 400:
-        raise NotTheApi(reason, f"it points elsewhere; check {ADDRESS}")
+        raise Refused(reason, f"it points elsewhere; check {ADDRESS}")
     raise Refused(reason, "see its log")
 
 
@@ -92,8 +92,8 @@ def reply_of(answer: Answer, prompt_ids: Sequence[int], params: SamplingParams) 
     tokens, seen = choice.get("token_ids"), choice.get("prompt_token_ids")
     if not isinstance(tokens, list) or not all(type(token) is int for token in tokens):
         raise EngineFault(
-            "the vLLM server gives no token ids back (return_token_ids), without which nothing can be trained; use vLLM "
-            "0.10.2 or later"
+            "the vLLM server gives no token ids back (return_token_ids), without which nothing can be trained; use "
+            "vLLM 0.10.2 or later"
         )
     if isinstance(seen, list) and seen != list(prompt_ids):
         raise EngineFault(

@@ -74,8 +74,8 @@ class VllmCohort:
             except NotFound as error:
                 raise EngineFault(
                     f"the vLLM server at {self._server.url} loaded the adapter {adapter.name} and does not know it "
-                    f"any more ({error}); see its log, start it again and give the same command to continue from the last "
-                    "checkpoint"
+                    f"any more ({error}); see its log, start it again and give the same command to continue from the "
+                    "last checkpoint"
                 ) from None
         require_model(reply, adapter.name)
         return adapter, reply

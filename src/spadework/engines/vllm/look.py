@@ -22,12 +22,9 @@ def require_ready(config: Config, server: Server) -> None:
 
 async def _require_ready(config: Config, server: Server) -> None:
     wanted = config.engine.vllm.model
-    start = f"start it with: {launch_line(config)}"
+    launch = launch_line(config)
     async with server.connected() as connection:
-        try:
-            cards = await connection.look()
-        except EngineFault as fault:
-            raise EngineFault(f"{fault}; {start}") from None
+        cards = await connection.look(launch)
         bases = {card.name: card for card in cards if card.parent is None}
         if wanted not in bases:
             raise EngineFault(
@@ -37,7 +34,10 @@ async def _require_ready(config: Config, server: Server) -> None:
         held, needed = bases[wanted].max_tokens, config.model.max_context_tokens
         if held is not None and held < needed:
             raise EngineFault(
-                f"the vLLM server at {server.url} holds {held} tokens and model.max_context_tokens is {needed}; {start}"
+                f"the vLLM server at {server.url} holds {held} tokens and model.max_context_tokens is {needed}; "
+                f"stop it and start it with: {launch}"
             )
         if not await connection.takes_adapters():
-            raise EngineFault(f"the vLLM server at {server.url} takes no adapters while it runs; stop it and {start}")
+            raise EngineFault(
+                f"the vLLM server at {server.url} takes no adapters while it runs; stop it and start it with: {launch}"
+            )

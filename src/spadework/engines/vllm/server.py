@@ -50,7 +50,7 @@ class Server:
     def is_there(self) -> bool:
         """Whether anything answers; a refusal is an answer."""
         try:
-            urllib.request.urlopen(f"{self.url}/health", timeout=LOOK_TIMEOUT_S).close()
+            urllib.request.urlopen(f"{self.url}/health", timeout=min(LOOK_TIMEOUT_S, self._config.patience_s)).close()
         except urllib.error.HTTPError as error:
             error.close()
         except OSError:
@@ -124,15 +124,21 @@ class Connection:
     def __init__(self, server: Server, http: httpx.AsyncClient) -> None:
         self._server, self._http = server, http
 
-    async def look(self) -> tuple[Card, ...]:
-        """What the server has, asked once. Raises EngineFault if it does not answer as a vLLM server does."""
+    async def look(self, launch: str) -> tuple[Card, ...]:
+        """What the server has, asked once; ``launch`` starts one, if none answers.
+
+        Raises EngineFault if it does not answer as a vLLM server does.
+        """
         server, what = self._server, "its models"
         try:
             async with asyncio.timeout(LOOK_TIMEOUT_S):
                 return await server.once(self._http, Call(f"{server.url}/v1/models"), cards_of)
         except (TryAgain, TimeoutError) as error:
             said = server.clean(error) or f"it did not answer within {LOOK_TIMEOUT_S:g} s"
-            raise EngineFault(f"no vLLM server answers at {server.url} ({said})") from None
+            raise EngineFault(
+                f"no vLLM server answers at {server.url} ({said}); set engine.vllm.base_url to its address, or start "
+                f"it with: {launch}"
+            ) from None
         except NotFound as error:
             refused = Refused(str(error), f"check {ADDRESS}, the address without /v1")
             raise EngineFault(server.refusal(refused, what)) from None
