@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from command_line import Spadework
+from fake_vllm import BASE, FakeVllm
 from gguf_files import save_gguf, tiny_network
 
 from spadework.cli.machine import packages
@@ -322,3 +323,24 @@ class Refusing(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         pass
+
+
+def test_a_vllm_server_must_answer_and_take_adapters(spadework: Spadework) -> None:
+    fake = FakeVllm(model_directory(), max_model_len=1024)
+    settings = f"engine={{sampler='vllm', vllm={{base_url='{fake.url}', model='{BASE}'}}}}"
+    command = changed(settings, "model.lora_rank=4")
+    with fake.running():
+        answered = spadework(*command)
+        fake.faults.without_routes = True
+        without = spadework(*command)
+    assert answered.status == 0, answered
+    assert f"sampler: vLLM at {fake.url} has {BASE} and takes adapters" in answered.out
+    assert "moments of the optimiser" in answered.out and "keys and values of" not in answered.out.split("memory")[1]
+    assert fake.loads == [] and fake.replies == 0, "nothing is loaded or sampled"
+    (reason,) = problems(without.out)
+    assert "takes no adapters while it runs; stop it and start it with: VLLM_ALLOW_RUNTIME_LORA_UPDATING=True" in reason
+    gone = spadework(*command)
+    (reason,) = problems(gone.out)
+    assert gone.status == 1
+    assert f"no vLLM server answers at {fake.url}" in reason
+    assert "--max-lora-rank 8" in reason
