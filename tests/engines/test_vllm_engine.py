@@ -242,6 +242,33 @@ def test_a_cohort_of_older_weights_is_stale_even_for_a_reply_under_way(server: F
     asyncio.run(run())
 
 
+def test_weights_that_change_while_their_adapter_is_loaded_are_not_sampled(server: FakeVllm) -> None:
+    engine = opened(server)
+    asked, go_on = threading.Event(), threading.Event()
+    real = server._load
+
+    def slow(body: Any) -> Raw:
+        asked.set()
+        assert go_on.wait(30)
+        return real(body)
+
+    async def run() -> None:
+        played = await plays(engine)
+        await learn(engine, played)
+        server._load = slow  # type: ignore[method-assign]
+        under_way = asyncio.create_task(one(engine))
+        await asyncio.to_thread(asked.wait, 30)
+        await learn(engine, played)
+        go_on.set()
+        with pytest.raises(StaleCohort):
+            await under_way
+        assert (await one(engine)).policy_version == 2
+
+    asyncio.run(run())
+    names = [name for name, _ in server.loads]
+    assert [name.rpartition("-")[2] for name in names] == ["v0", "v1", "v2"] and server.unloads == names[:2]
+
+
 def test_weights_of_a_checkpoint_are_loaded_at_the_server_too(server: FakeVllm, tmp_path: Path) -> None:
     engine = opened(server)
 

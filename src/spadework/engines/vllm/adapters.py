@@ -41,7 +41,8 @@ class Adapters:
         self._config, self._local, self._server = config, local, server
         self._folder = _folder(config.engine.vllm.adapter_dir)
         self._run, self._loads = uuid.uuid4().hex[:8], 0
-        self._loaded: Loaded | None = None
+        self._given: Loaded | None = None
+        self._proved: Loaded | None = None
         self._loading: asyncio.Task[Loaded] | None = None
 
     async def current(self, lost: Loaded | None = None) -> Loaded:
@@ -49,16 +50,16 @@ class Adapters:
 
         Raises EngineFault, and StaleCohort if the weights change meanwhile.
         """
-        loaded = self._loaded
-        if loaded is not None and loaded is not lost and loaded.weights_epoch == self._local.weights_epoch:
-            return loaded
+        proved = self._proved
+        if proved is not None and proved is not lost and proved.weights_epoch == self._local.weights_epoch:
+            return proved
         if self._loading is None or self._loading.done():
             # In a task, because many may wait for it and each of them may be cancelled.
             self._loading = asyncio.create_task(self._load())
         return await asyncio.shield(self._loading)
 
     async def _load(self) -> Loaded:
-        local, before = self._local, self._loaded
+        local, before = self._local, self._given
         epoch, version = local.weights_epoch, local.policy_version
         self._loads += 1
         name = f"spadework-{self._run}-{self._loads}-v{version}"
@@ -68,19 +69,18 @@ class Adapters:
             if before is not None:
                 await connection.unload(before.name)
                 shutil.rmtree(before.directory, ignore_errors=True)
-                self._loaded = None
+            self._given, self._proved = new, None
             try:
                 await connection.load(name, str(new.directory))
             except AdapterRefused as refused:
                 raise EngineFault(self._not_loaded(new, refused)) from None
-            await self._prove(connection, name)
-        if local.weights_epoch != epoch:
-            raise StaleCohort("the weights changed while their adapter was loaded; update between cohorts only")
-        self._loaded = new
+            await self._prove(connection, new)
+        self._proved = new
         return new
 
-    async def _prove(self, connection: Connection, name: str) -> None:
+    async def _prove(self, connection: Connection, adapter: Loaded) -> None:
         """Sample a short reply and score it here. Raises EngineFault if the two sides do not agree."""
+        name = adapter.name
         prompt_ids = proof.prompt_of(self._local.vocabulary)
         params = proof.params_of(self._config.model.max_context_tokens)
         try:
@@ -93,6 +93,8 @@ class Adapters:
         require_model(reply, name)
         sampled = proof.datum_of(prompt_ids, reply, proof.TEMPERATURE)
         (scored,) = await self._local.score([sampled])
+        if self._local.weights_epoch != adapter.weights_epoch:
+            raise StaleCohort("the weights changed while their adapter was loaded; update between cohorts only")
         gap, most = proof.mean_difference(sampled, scored), self._config.engine.vllm.max_mismatch
         if gap <= most:
             return
