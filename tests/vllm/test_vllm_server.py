@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import transformers
-from selfplay_world import save_corpus
 from vllm_world import Server
 
 from spadework.config import Config
@@ -128,7 +127,6 @@ def go_on(path: Path, config: Config) -> TrainingSummary:
 
 def test_a_run_learns_and_goes_on_after_the_server_was_killed(server: Server, tmp_path: Path) -> None:
     settings = (
-        f"corpus.source={save_corpus(tmp_path / 'corpus.jsonl')}",
         *("curriculum.environments=6", "curriculum.plays=4", "curriculum.round_iterations=2"),
         *("learning.learning_rate=0.001", "engine.vllm.patience_s=1"),
     )
