@@ -197,6 +197,38 @@ def test_an_endpoint_needs_its_key_and_is_not_asked(spadework: Spadework, monkey
     assert "sk-not-to-be-seen" not in done.out
 
 
+def test_what_an_endpoint_will_cost_is_told_and_compared_with_the_budget(spadework: Spadework) -> None:
+    config = (
+        "endpoint.model=m",
+        "endpoint.base_url=http://localhost:1/v1",
+        "roles.designer=endpoint",
+        "roles.hint_writer=endpoint",
+        "iterations=8",
+        "curriculum.round_iterations=4",
+        "curriculum.environments=12",
+        "designer.attempts=3",
+        "designer.max_tokens=3000",
+        "designer.hint_max_tokens=100",
+        "endpoint.price_per_million_input=2",
+        "endpoint.price_per_million_output=10",
+    )
+
+    def found(*more: str) -> dict[str, str]:
+        done = spadework("train", "quickstart", "--dry-run", "--json", *(f"--set={one}" for one in (*config, *more)))
+        assert done.status == 0, done
+        (finding,) = (one for one in json.loads(done.out)["findings"] if one["what"] == "endpoint")
+        return finding
+
+    # 24 slots: 36 attempts of 12,000 + 3,000 tokens, and 24 hints of (3,000 + 600) + 100.
+    plain = found()
+    assert plain["verdict"] == "ok"
+    assert "about 518,400 tokens of prompts and 110,400 of replies, cost about 2.14" in plain["text"]
+    assert found("endpoint.budget=2.2")["verdict"] == "ok"
+    short = found("endpoint.budget=2.1")
+    assert short["verdict"] == "note" and "stop at endpoint.budget = 2.1" in short["text"]
+    assert "endpoint.budget_tokens = 500,000" in found("endpoint.budget_tokens=500000")["text"]
+
+
 def test_an_adapter_and_bfloat16_are_counted(spadework: Spadework) -> None:
     done = spadework(*changed("engine.device=cpu", "engine.dtype=bfloat16", "model.lora_rank=4"), "--json")
     found = json.loads(done.out)

@@ -146,8 +146,9 @@ class TinkerEngine:
     async def save(self, directory: Path) -> None:
         """Keep weights and optimiser at the service and write down where; see `checkpoint`.
 
-        The service keeps as many states of this process as `checkpoint.keep` keeps checkpoints, and one more. If it
-        does not forget an older one, it is asked again at the next call.
+        The service keeps as many states of this process as `checkpoint.keep` keeps checkpoints, and one more; those of
+        earlier processes stay, since a copy of the run directory may need them. If it does not forget an older one,
+        it is asked again at the next call.
         """
         if self._accumulated:
             raise ValueError("a gradient waits to be applied and would be lost: save after optim_step")

@@ -182,7 +182,10 @@ class TinkerService:
                 f"the server at {self.url} can be reached but gave no answer when asked for {what} "
                 f"({said or 'time out'}); see its log, or raise engine.tinker.answer_timeout_s"
             )
-        return f"the service at {self.url} was asked for {what} and refused: {said}"
+        return (
+            f"the service at {self.url} was asked for {what} and refused: {said}; "
+            "see its log, and whether engine.tinker.backend names what it runs"
+        )
 
 
 class TinkerTrainer:
