@@ -88,15 +88,11 @@ class Player:
 
 @dataclass(frozen=True)
 class Said:
-    """A reply to an observation, or why there is none. ``end`` says that the episode is over with it.
-
-    ``policy_version`` is that of the weights that said it, if they are the run's.
-    """
+    """A reply to an observation, or why there is none. ``end`` says that the episode is over with it."""
 
     text: str | None
     end: EpisodeEnd | None = None
     outcome: Outcome = Outcome.OK
-    policy_version: int | None = None
 
 
 class Seat(Protocol):
@@ -158,7 +154,7 @@ async def _turns(recording: Recording, observation: str, play: Play, seat: Seat,
     for turn in range(turn_limit):
         said = await seat.reply(recording.observation, turn)
         if said.text is not None:
-            recording.reply(said.text, said.policy_version)
+            recording.reply(said.text)
         if said.end is not None or said.text is None:
             return recording.end(said.end or EpisodeEnd.CONTEXT_FULL, said.outcome)
         action = seat.action(said.text, turn)
@@ -208,8 +204,8 @@ class _TokenSeat:
         text = rendering.reply_text(sample.token_ids_T)
         if sample.stop_reason is StopReason.LENGTH:
             end = EpisodeEnd.REPLY_CUT if room == config.max_reply_tokens else EpisodeEnd.CONTEXT_FULL
-            return Said(text, end, Outcome.AGENT_FAULT, sample.policy_version)
-        return Said(text, policy_version=sample.policy_version)
+            return Said(text, end, Outcome.AGENT_FAULT)
+        return Said(text)
 
     def action(self, reply: str, turn: int) -> str:
         return self.conversation.action(reply, turn)
@@ -230,11 +226,15 @@ def _conversation(program: OpenProgram, player: Player) -> Conversation:
 
 @dataclass
 class Stream:
-    """The tokens of an episode so far; empty where nobody deals in tokens."""
+    """The tokens of an episode so far; empty where nobody deals in tokens.
+
+    ``policy_version`` is that of the weights that sampled the last of them.
+    """
 
     ids: list[int] = field(default_factory=list)
     sampled: list[bool] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
+    policy_version: int | None = None
 
     def prompt(self, prompt_ids: Sequence[int]) -> None:
         """Take the ids that are new in ``prompt_ids``; those before them are the stream so far, to the token."""
@@ -247,6 +247,7 @@ class Stream:
         if len(sample.logprobs_T) != len(sample.token_ids_T):
             raise AssertionError("the engine gave another number of log-probabilities than of tokens")
         self._append(sample.token_ids_T, True, sample.logprobs_T)
+        self.policy_version = sample.policy_version
 
     def _append(self, ids: Sequence[int], sampled: bool, logprobs: Sequence[float]) -> None:
         self.ids += ids
@@ -263,8 +264,9 @@ class Recording:
     stream: Stream = field(default_factory=Stream)
     observation: str = ""
 
-    def reply(self, text: str, policy_version: int | None) -> None:
-        self.turns.append(Turn(self.observation, text, action="", reward=0.0, policy_version=policy_version))
+    def reply(self, text: str) -> None:
+        version = self.stream.policy_version
+        self.turns.append(Turn(self.observation, text, action="", reward=0.0, policy_version=version))
 
     def act(self, action: str) -> None:
         self.turns[-1] = replace(self.turns[-1], action=action)
