@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, field_validator, model_validator
 
 from spadework.engines.settings import EndpointConfig as EndpointConfig
 from spadework.engines.settings import EngineConfig as EngineConfig
@@ -93,6 +93,14 @@ class DesignerConfig(Section):
     difficulty: Literal["easy", "medium", "hard"] = "medium"
 
 
+Thinking = bool | Literal["low", "medium", "high"]
+"""Off, on, or on with an effort."""
+
+
+def in_words(thinking: Thinking) -> str:
+    return thinking if isinstance(thinking, str) else "on" if thinking else "off"
+
+
 class AgentConfig(Section):
     temperature: Temperature = 1.0
     action_format: Literal["boxed", "raw", "tool_call"] = "boxed"
@@ -100,12 +108,23 @@ class AgentConfig(Section):
     `tool_call`: the reply makes calls as the model's chat template has them; programs are then tool environments."""
     train_malformed_calls: bool = True
     """Whether the tokens of a reply are trained in which a call could not be read."""
-    thinking: bool = False
-    """Applies to both arms."""
+    thinking: Thinking = False
+    """Applies to both arms. An effort is for models whose chat template knows efforts (gpt-oss)."""
     max_turns: Positive = 25
     max_reply_tokens: Positive = 8192
     max_episode_tokens: Positive = 32_768
     returns: Literal["terminal", "best", "sum"] = "terminal"
+
+    @field_validator("thinking", mode="wrap")
+    @classmethod
+    def _is_a_mode(cls, value: object, read: ValidatorFunctionWrapHandler) -> Thinking:
+        try:
+            mode: Thinking = read(value)
+        except ValidationError:
+            raise ValueError(
+                f'agent.thinking is {value!r}; it should be true, false, or an effort: "low", "medium" or "high"'
+            ) from None
+        return mode
 
 
 class RolesConfig(Section):

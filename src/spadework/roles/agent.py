@@ -201,7 +201,7 @@ class _TokenSeat:
             return Said(None, EpisodeEnd.CONTEXT_FULL)
         self.stream.reply(sample)
         self.sampled_ids = sample.token_ids_T
-        text = rendering.reply_text(sample.token_ids_T)
+        text = self.conversation.reply_text(sample.token_ids_T)
         if sample.stop_reason is StopReason.LENGTH:
             end = EpisodeEnd.REPLY_CUT if room == config.max_reply_tokens else EpisodeEnd.CONTEXT_FULL
             return Said(text, end, Outcome.AGENT_FAULT)

@@ -22,6 +22,10 @@ class Conversation(Protocol):
 
     def first_prompt(self, observation: str, hint: str | None) -> Ids: ...
 
+    def reply_text(self, sampled_ids: Sequence[int]) -> str:
+        """The text in which `action` finds what the environment is stepped with."""
+        ...
+
     def action(self, reply: str, turn: int) -> str:
         """What the environment is stepped with. ``turn`` counts from 0."""
         ...
@@ -39,6 +43,9 @@ class TextConversation:
 
     def first_prompt(self, observation: str, hint: str | None) -> Ids:
         return self._rendering.first_prompt(self._prompts.agent_messages(observation, hint, self._format))
+
+    def reply_text(self, sampled_ids: Sequence[int]) -> str:
+        return self._rendering.reply_text(sampled_ids)
 
     def action(self, reply: str, turn: int) -> str:
         return parse_action(reply, self._format).action
@@ -60,6 +67,9 @@ class ToolConversation:
         self._tools = opening.tools
         messages = self._prompts.agent_messages("\n\n".join(opening.told), hint, "tool_call")
         return self._rendering.rendering.first_prompt(messages, self._tools)
+
+    def reply_text(self, sampled_ids: Sequence[int]) -> str:
+        return self._rendering.rendering.reply_with_calls(sampled_ids)
 
     def action(self, reply: str, turn: int) -> str:
         return self._rendering.read(reply, self._tools, turn).action
