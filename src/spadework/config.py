@@ -110,6 +110,9 @@ class AgentConfig(Section):
     """Whether the tokens of a reply are trained in which a call could not be read."""
     thinking: Thinking = False
     """Applies to both arms. An effort is for models whose chat template knows efforts (gpt-oss)."""
+    max_thinking_tokens: Annotated[int, Field(ge=0)] = 0
+    """Thinking of a reply that is still open after so many sampled tokens is ended, and the answer follows within
+    `agent.max_reply_tokens`; 0: thinking has no budget of its own."""
     max_turns: Positive = 25
     max_reply_tokens: Positive = 8192
     max_episode_tokens: Positive = 32_768
@@ -125,6 +128,20 @@ class AgentConfig(Section):
                 f'agent.thinking is {value!r}; it should be true, false, or an effort: "low", "medium" or "high"'
             ) from None
         return mode
+
+    @model_validator(mode="after")
+    def _thinks_within_a_reply(self) -> AgentConfig:
+        if self.max_thinking_tokens and not self.thinking:
+            raise ValueError(
+                "agent.max_thinking_tokens has no effect while agent.thinking is false; set agent.thinking, or leave "
+                "agent.max_thinking_tokens out"
+            )
+        if self.max_thinking_tokens >= self.max_reply_tokens:
+            raise ValueError(
+                f"agent.max_thinking_tokens ({self.max_thinking_tokens}) leaves no room for an answer within "
+                f"agent.max_reply_tokens ({self.max_reply_tokens}); lower the first or raise the second"
+            )
+        return self
 
 
 class RolesConfig(Section):

@@ -74,6 +74,7 @@ class ChannelRendering(Rendering):
         self._marks = {id: str(token) for id, token in tokenizer.added_tokens_decoder.items() if str(token) in _MARKS}
         self._header = tuple(tokenizer.encode(_HEADER, add_special_tokens=False))
         super().__init__(tokenizer, renderer, name)
+        self.thinks = True
         by_name = {mark: id for id, mark in self._marks.items()}
         self.stop_ids = (by_name[_RETURN], by_name[_CALL])
         if self._prompt[-len(self._header) :] != self._header:
@@ -86,6 +87,24 @@ class ChannelRendering(Rendering):
     def reply_with_calls(self, sampled_ids: Sequence[int]) -> str:
         """As `reply_text`, with calls as `ToolFormat.CHANNELS` has them."""
         return "\n".join(self._shown(part, True) for part in self.parts(sampled_ids))
+
+    def thinking_end(self, sampled_ids: Sequence[int], calls: bool) -> Ids | None:
+        """See `Rendering.thinking_end`; an answer is then written into the final channel."""
+        mark = self._marks.get(sampled_ids[-1], "") if sampled_ids else ""
+        *_, last = (None, *self.parts(sampled_ids))
+        if mark == _END:
+            ending = _HEADER
+        elif mark == _START:
+            ending = _HEADER.removeprefix(_START)
+        elif last is None or last.recipient or last.channel == "final":
+            return None
+        elif last.begun:
+            ending = f"{_END}{_HEADER}"
+        elif last.header == _HEADER.removeprefix(_START):
+            ending = ""
+        else:
+            ending = f"{_MESSAGE}{_END}{_HEADER}"
+        return self.encode(ending if calls else f"{ending}{_SPEAK}") or None
 
     def parts(self, sampled_ids: Sequence[int]) -> Iterator[Part]:
         """The messages of a reply, which begins behind the header that opens it."""

@@ -26,6 +26,10 @@ class Conversation(Protocol):
         """The text in which `action` finds what the environment is stepped with."""
         ...
 
+    def thinking_end(self, sampled_ids: Sequence[int]) -> Ids | None:
+        """See `Rendering.thinking_end`."""
+        ...
+
     def action(self, reply: str, turn: int) -> str:
         """What the environment is stepped with. ``turn`` counts from 0."""
         ...
@@ -46,6 +50,9 @@ class TextConversation:
 
     def reply_text(self, sampled_ids: Sequence[int]) -> str:
         return self._rendering.reply_text(sampled_ids)
+
+    def thinking_end(self, sampled_ids: Sequence[int]) -> Ids | None:
+        return self._rendering.thinking_end(sampled_ids, calls=False)
 
     def action(self, reply: str, turn: int) -> str:
         return parse_action(reply, self._format).action
@@ -70,6 +77,9 @@ class ToolConversation:
 
     def reply_text(self, sampled_ids: Sequence[int]) -> str:
         return self._rendering.rendering.reply_with_calls(sampled_ids)
+
+    def thinking_end(self, sampled_ids: Sequence[int]) -> Ids | None:
+        return self._rendering.rendering.thinking_end(sampled_ids, calls=True)
 
     def action(self, reply: str, turn: int) -> str:
         return self._rendering.read(reply, self._tools, turn).action

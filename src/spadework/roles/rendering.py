@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from jinja2 import TemplateError
 
 from spadework.config import Thinking
+from spadework.environment.actions import outside_thinking
 from spadework.roles.messages import Message
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ _SYSTEM_OPENING = (Message("system", "Be brief."), *_OPENING)
 _REPLIES = ("red", "Blue, I think:\n\n  azure {x}")
 _OPEN_THINKING = "<think>"
 _THINKING_REPLIES = tuple(f"{_OPEN_THINKING}\nWhich one?\n</think>\n\n{reply}" for reply in _REPLIES)
+_END_OF_THINKING = "\n</think>\n\n"
 _THINKING_MARKS = frozenset((_OPEN_THINKING, "</think>"))
 _QUESTIONS = ("Another one?", '\n 42 <b>\\boxed{7}</b>\n\nAnd "one" more: é✓')
 
@@ -104,6 +106,8 @@ class Rendering:
         self._prompt = self._render(_OPENING)
         self.opens_thinking = self.decode(self._prompt).rstrip().endswith(_OPEN_THINKING)
         """Whether the header of a reply opens its thinking."""
+        self.thinks = self.opens_thinking or _has_thinking_switch(tokenizer)
+        """Whether the template has a word of thinking."""
         self._probe = Message("assistant", (_THINKING_REPLIES if self.opens_thinking else _REPLIES)[0])
         full = self._render((*_OPENING, self._probe, Message("user", _QUESTIONS[0])))
         self._specials = _special_tokens(tokenizer)
@@ -156,6 +160,15 @@ class Rendering:
     def reply_with_calls(self, sampled_ids: Sequence[int]) -> str:
         """The text of a reply in which `read_tool_reply` finds its calls."""
         return self.reply_text(sampled_ids)
+
+    def thinking_end(self, sampled_ids: Sequence[int], calls: bool) -> Ids | None:
+        """The ids that end the thinking in which a reply stops; None if it does not stop within any.
+
+        With ``calls`` a call may follow as well as an answer.
+        """
+        opened = _OPEN_THINKING if self.opens_thinking else ""
+        _, unclosed = outside_thinking(opened + self.decode(sampled_ids))
+        return self.encode(_END_OF_THINKING) if unclosed else None
 
     def prove_append_only(self, replies: Sequence[str]) -> None:
         """Build a probe conversation turn by turn and compare it with its full render.
@@ -346,6 +359,19 @@ def _opens_thinking(tokenizer: Tokenizer) -> bool:
     except TemplateError:
         return False  # opening the rendering says so
     return text.rstrip().endswith(_OPEN_THINKING)
+
+
+def _has_thinking_switch(tokenizer: Tokenizer) -> bool:
+    """Whether the template opens a reply in another way if thinking is off."""
+    options = {"add_generation_prompt": True, "tokenize": False, **_SWITCHES}
+    try:
+        texts = [
+            tokenizer.apply_chat_template(_as_dicts(_OPENING), enable_thinking=thinking, **options)
+            for thinking in (True, False)
+        ]
+    except TemplateError:
+        return False  # opening the rendering says so
+    return bool(texts[0] != texts[1])
 
 
 def _hand_written(model: str, thinking: bool) -> Iterator[RendererConfig]:
