@@ -64,7 +64,11 @@ THINKING = replace(
     rendering=open_rendering(FAMILIES["Nemotron-3 thinking"].tokenizer(), "local", True),
     config=AgentConfig(temperature=0.8, max_reply_tokens=24, thinking=True, max_thinking_tokens=6),
 )
-each_player = pytest.mark.parametrize("player", [PLAIN_TALK, THINKING], ids=["plain", "thinking within a budget"])
+IN_TWO_REQUESTS = replace(THINKING, rendering=open_rendering(FAMILIES["Qwen3 thinking"].tokenizer(), "local", True))
+"""The model opens no thinking: what goes on behind the budget of thinking is the reply itself."""
+each_player = pytest.mark.parametrize(
+    "player", [PLAIN_TALK, THINKING, IN_TWO_REQUESTS], ids=["plain", "thinking within a budget", "in two requests"]
+)
 
 
 def play(model_dir: Path, player: Player) -> tuple[Played, tuple[tuple[float, ...], ...]]:

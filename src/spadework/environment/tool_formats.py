@@ -77,6 +77,19 @@ def read_tool_reply(reply: str, format: ToolFormat, tools: Sequence[Mapping[str,
     return ToolReply(calls, text.strip())
 
 
+def read_arguments(name: str, text: str) -> Call:
+    """The call of ``name`` whose arguments are the JSON ``text``; it has no id."""
+    if not text.strip():
+        return _malformed(name, "the call has no arguments; {} stands for none")
+    try:
+        arguments = _DECODER.decode(text.strip())
+    except (ValueError, RecursionError) as error:
+        return _malformed(name, _json_problem(error, text.strip()))
+    if not isinstance(arguments, dict):
+        return _malformed(name, "the arguments are not an object; write the JSON object itself")
+    return Call("", name, arguments) if name else _malformed("", "the call has no name")
+
+
 def _call_in_thinking(reply: str, text: str, unclosed: bool, format: ToolFormat) -> str:
     if format is ToolFormat.CHANNELS:
         return ""  # what a message is stands before it: thoughts of calls are none

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from spadework.config import AgentConfig
 from spadework.engines.base import Cohort, ContextTooLong, Sample, SamplingParams, StopReason
+from spadework.environment.actions import ActionFormat
 from spadework.roles.conversation import Conversation, TextConversation, ToolConversation
 from spadework.roles.episode import Arm, Episode, EpisodeEnd, Turn
 from spadework.roles.prompts import PromptStyle
@@ -250,12 +251,17 @@ class _TokenSeat:
         return self.conversation.action(reply, turn)
 
 
-def _conversation(program: OpenProgram, player: Player) -> Conversation:
-    """Raises EnvironmentFault if the program is not of the kind that the configuration asks for."""
-    format = player.config.action_format
+def require_kind(program: OpenProgram, format: ActionFormat) -> None:
+    """Raises EnvironmentFault if the program is not of the kind that plays in ``format`` need."""
     if program.info.uses_tools != (format == "tool_call"):
         kind = "a tool environment" if program.info.uses_tools else "no tool environment"
         raise EnvironmentFault(FaultKind.CONTRACT, f"the program is {kind}, and agent.action_format is {format!r}")
+
+
+def _conversation(program: OpenProgram, player: Player) -> Conversation:
+    """Raises EnvironmentFault if the program is not of the kind that the configuration asks for."""
+    format = player.config.action_format
+    require_kind(program, format)
     if format == "tool_call":
         if player.tools is None:
             raise ValueError("a player whose action format is tool_call needs a tool rendering")

@@ -70,7 +70,7 @@ class ToolConversation:
         self._tools: tuple[dict[str, Any], ...] = ()
 
     def first_prompt(self, observation: str, hint: str | None) -> Ids:
-        opening = _decoded(observation, first=True)
+        opening = decoded(observation, first=True)
         self._tools = opening.tools
         messages = self._prompts.agent_messages("\n\n".join(opening.told), hint, "tool_call")
         return self._rendering.rendering.first_prompt(messages, self._tools)
@@ -85,10 +85,11 @@ class ToolConversation:
         return self._rendering.read(reply, self._tools, turn).action
 
     def next_prompt(self, prompt_ids: Sequence[int], sampled_ids: Sequence[int], observation: str) -> Ids:
-        return self._rendering.next_prompt(prompt_ids, sampled_ids, _decoded(observation).messages)
+        return self._rendering.next_prompt(prompt_ids, sampled_ids, decoded(observation).messages)
 
 
-def _decoded(observation: str, first: bool = False) -> ToolObservation:
+def decoded(observation: str, first: bool = False) -> ToolObservation:
+    """What a tool environment says. Raises EnvironmentFault."""
     try:
         return decode_observation(observation, first)
     except NotToolObservation as error:
