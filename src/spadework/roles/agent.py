@@ -212,12 +212,13 @@ class _TokenSeat:
         ending = self.conversation.thinking_end(self.reply_ids)
         before = (*prompt_ids, *self.reply_ids, *(ending or ()))
         left = self._budget - len(before)
+        full = Said(self._text, EpisodeEnd.CONTEXT_FULL, Outcome.AGENT_FAULT)
+        if left < 1:
+            return full
         try:
-            if left < 1:
-                raise ContextTooLong
             sample = await self._sample(before, min(room, left), "answer", turn)
         except ContextTooLong:
-            return Said(self._text, EpisodeEnd.CONTEXT_FULL, Outcome.AGENT_FAULT)
+            return full
         self.reply_ids = (*self.reply_ids, *(ending or ()), *sample.token_ids_T)
         if sample.stop_reason is StopReason.STOP:
             return Said(self._text, thinking_ended=ending is not None)
