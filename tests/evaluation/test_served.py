@@ -178,7 +178,7 @@ def test_the_command_measures_with_tools(spadework: Run) -> None:
     with ChatServer(in_turn(error(400, "m does not support tools"))).running() as server:
         asked = ("eval", "--preset", "quickstart-tools", "--endpoint", server.url, "--model-name", "m", "--items", 1)
         status, _, err = spadework(*asked, *isolation)
-        assert status == 1
+        assert status == 2
         assert "start the server with support for tool calls" in err
 
 

@@ -181,7 +181,14 @@ def test_a_channel_is_ended_wherever_it_is_cut(cut: int) -> None:
     ending = rendering.thinking_end(ids, calls=False)
     assert ending is not None
     assert rendering.reply_text((*ids, *ending, *answer)).rpartition("</think>")[2].strip() == "5"
-    for answering in ("<|channel|>final", "<|channel|>final<|message|>", "<|channel|>final<|message|>so"):
+    said = "<|channel|>final<|message|>so"
+    for answering in (
+        "<|channel|>final",
+        "<|channel|>final<|message|>",
+        said,
+        f"{said}<|end|>",
+        f"{said}<|end|><|start|>",
+    ):
         begun = (*rendering.encode("<|channel|>analysis<|message|>hm<|end|><|start|>assistant"),)
         assert rendering.thinking_end((*begun, *rendering.encode(answering)), calls=False) is None
     calling = rendering.encode("<|channel|>commentary to=functions.f <|constrain|>json<|message|>{")

@@ -92,12 +92,14 @@ class ChannelRendering(Rendering):
         """See `Rendering.thinking_end`; an answer is then written into the final channel."""
         mark = self._marks.get(sampled_ids[-1], "") if sampled_ids else ""
         *_, last = (None, *self.parts(sampled_ids))
+        if last is not None and last.said:
+            return None
         if mark == _END:
             ending = _HEADER
         elif mark == _START:
             ending = _HEADER.removeprefix(_START)
         elif last is None or last.recipient or last.channel == "final":
-            return None
+            return None  # a call, or the header of an answer
         elif last.begun:
             ending = f"{_END}{_HEADER}"
         elif last.header == _HEADER.removeprefix(_START):
