@@ -126,7 +126,10 @@ def plan_of(config: Config) -> Plan:
     )
     budget = min(agent.max_episode_tokens, config.model.max_context_tokens)
     turns = min(agent.max_turns, assumed.turns)
-    reply = min(agent.max_reply_tokens, assumed.thinking_reply if agent.thinking else assumed.reply)
+    expected = assumed.thinking_reply if agent.thinking else assumed.reply
+    if agent.max_thinking_tokens:
+        expected = min(expected, agent.max_thinking_tokens + assumed.reply)
+    reply = min(agent.max_reply_tokens, expected)
     episode = Amount(budget, min(budget, assumed.opening + turns * (reply + assumed.observation)))
     sampled = Amount(
         TRIES * min(budget, agent.max_turns * agent.max_reply_tokens), min(episode.expected, turns * reply)

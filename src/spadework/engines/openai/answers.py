@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from spadework.engines.chat import ChatReply, Usage, printable
+from spadework.engines.chat import ChatCall, ChatReply, Usage, printable
 
 MAX_SHOWN_CHARS = 200
 OK = 200
@@ -25,6 +25,10 @@ _TOO_LONG = re.compile(
     re.IGNORECASE,
 )
 _OUT_OF_CREDIT = ("insufficient_quota", "billing_hard_limit_reached")
+_NO_TOOLS = re.compile(
+    r"(tool|function.?call).*(support|enabl|requir|allow)|(support|enabl|requir|allow).*(tool|function.?call)",
+    re.IGNORECASE,
+)
 _API = "endpoint.base_url, which usually ends in /v1"
 
 
@@ -69,22 +73,22 @@ class TooLong(Exception):
     """The context of the model is too small for the request."""
 
 
-def read_answer(answer: Answer) -> ChatReply:
-    """The reply in ``answer``. Raises TryAgain, Empty, Refused and TooLong."""
+def read_answer(answer: Answer, tools: bool = False) -> ChatReply:
+    """The reply in ``answer``, to a request with ``tools`` or without. Raises TryAgain, Empty, Refused and TooLong."""
     if answer.status != OK:
-        raise _error(answer.status, told(answer.body), wait_s(answer.headers))
+        raise _error(answer.status, told(answer.body), wait_s(answer.headers), tools)
     value = object_of(answer, _API)
     error = value.get("error")
     if error:
         code = error.get("code") if isinstance(error, dict) else None
-        raise _error(code if isinstance(code, int) else 500, told(answer.body), 0.0)
+        raise _error(code if isinstance(code, int) else 500, told(answer.body), 0.0, tools)
     choices = value.get("choices")
     if not isinstance(choices, list) or not choices:
         raise Empty("the answer has no choices")
-    return _choice(choices[0], _usage(value.get("usage")))
+    return _choice(choices[0], _usage(value.get("usage")), tools)
 
 
-def _choice(choice: object, usage: Usage | None) -> ChatReply:
+def _choice(choice: object, usage: Usage | None, tools: bool) -> ChatReply:
     message = choice.get("message") if isinstance(choice, dict) else None
     if not isinstance(choice, dict) or not isinstance(message, dict):
         raise Empty("the first choice has no message", usage=usage)
@@ -93,17 +97,37 @@ def _choice(choice: object, usage: Usage | None) -> ChatReply:
         raise Empty("the server's content filter withheld the reply", final=True, usage=usage)
     if isinstance(content, list):
         content = "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
-    if content is None and finish == "length":
-        content = ""  # its budget ended within the thinking, which some servers keep apart
+    calls = _calls(message.get("tool_calls"), usage) if tools else ()
+    if content is None and (finish == "length" or calls):
+        content = ""  # its budget ended within the thinking, which some servers keep apart, or there are calls alone
     if not isinstance(content, str):
         refusal = message.get("refusal")
         if isinstance(refusal, str) and refusal:
             raise Empty(f"the model declined: {shown(refusal)}", final=True, usage=usage)
         raise Empty("the message has no content", usage=usage)
-    if finish not in ("stop", "length"):
+    if finish not in ("stop", "length") and not (calls and finish == "tool_calls"):
         reason = f"the reply ended for the reason {shown(repr(finish))}, neither stop nor length"
         raise Empty(reason, final=True, usage=usage)
-    return ChatReply(printable(content), finish == "length", usage)
+    return ChatReply(printable(content), finish == "length", usage, calls)
+
+
+def _calls(entries: object, usage: Usage | None) -> tuple[ChatCall, ...]:
+    """Calls whose fields have no text in them are kept as calls without: whoever reads them says what is wrong."""
+    if not entries:
+        return ()
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise Empty("its tool calls are no list of objects", usage=usage)
+    calls: list[ChatCall] = []
+    for entry in entries:
+        function = entry.get("function")
+        if not isinstance(function, dict):
+            raise Empty("one of its tool calls is none of a function", usage=usage)
+        arguments = function.get("arguments")
+        if isinstance(arguments, dict):  # some servers give the object itself
+            arguments = json.dumps(arguments, ensure_ascii=False)
+        fields = (entry.get("id"), function.get("name"), arguments)
+        calls.append(ChatCall(*(printable(field) if isinstance(field, str) else "" for field in fields)))
+    return tuple(calls)
 
 
 def _usage(value: object) -> Usage | None:
@@ -134,10 +158,19 @@ class NotTheApi(Refused):
     """What answers is not the API: a wrong address, or something that stands in for a server that is away."""
 
 
-def _error(status: int, said: tuple[str, str], after_s: float) -> Exception:
+def _error(status: int, said: tuple[str, str], after_s: float, tools: bool) -> Exception:
     """``said`` are the server's words and its code for the error."""
     words, code = said
     reason = f"it answered {status}" + (f": {words}" if words else "")
+    if tools and status in (400, 404, 422, 500, 501) and not _TOO_LONG.search(words):
+        if _NO_TOOLS.search(words):
+            return Refused(
+                reason,
+                "start the server with support for tool calls (vLLM: --enable-auto-tool-choice and --tool-call-parser; "
+                "llama.cpp: --jinja) and a model that makes them, or measure the model in games",
+            )
+        if status == 500 and "parse" in words:  # of what the model wrote, and it would write it again
+            return Empty(reason, final=True)
     if code in _OUT_OF_CREDIT:
         return Refused(reason, "add credit to the account of the key, then give the same command again")
     if status in TRANSIENT:

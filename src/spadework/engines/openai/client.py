@@ -133,7 +133,7 @@ class OpenAIChat:
     async def _once(self, body: Mapping[str, Any]) -> ChatReply:
         answer = await exchange(self._http, Call(self._url, body), self._config.timeout_s, "endpoint.base_url")
         try:
-            reply = read_answer(answer)
+            reply = read_answer(answer, tools="tools" in body)
         except NotTheApi as other:
             if self._has_answered:  # a page that stands in for a server that is away
                 raise TryAgain(str(other)) from None
@@ -148,6 +148,8 @@ class OpenAIChat:
             "temperature": request.temperature,
             self._config.max_tokens_field: request.max_tokens,
         }
+        if request.tools:
+            body["tools"] = [dict(tool) for tool in request.tools]
         return {**body, "seed": request.draw % SEED_RANGE} if self._config.send_seed else body
 
     def _refused(self, refused: Refused) -> EndpointRefused:
