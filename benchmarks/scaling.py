@@ -29,7 +29,7 @@ class Assumed:
     program_tokens: float = LARGE_MODEL.program
     hint_tokens: float = LARGE_MODEL.hint
     attempts_per_slot: float = LARGE_MODEL.attempts_per_slot
-    design_prompt_tokens: float = 12_000
+    design_prompt_tokens: float = LARGE_MODEL.design_prompt
     total_params: float = 30.5e9
     active_params: float = 3.3e9
     gpus: float = 8

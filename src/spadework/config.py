@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, field_validator, model_validator
 
 from spadework.engines.settings import EndpointConfig as EndpointConfig
 from spadework.engines.settings import EngineConfig as EngineConfig
 from spadework.engines.settings import TinkerConfig as TinkerConfig
+from spadework.engines.settings import VllmConfig as VllmConfig
 from spadework.sandbox.limits import SandboxConfig
 from spadework.sections import Positive, Section, Share, Temperature, changed
 
@@ -93,6 +94,14 @@ class DesignerConfig(Section):
     difficulty: Literal["easy", "medium", "hard"] = "medium"
 
 
+Thinking = bool | Literal["low", "medium", "high"]
+"""Off, on, or on with an effort."""
+
+
+def in_words(thinking: Thinking) -> str:
+    return thinking if isinstance(thinking, str) else "on" if thinking else "off"
+
+
 class AgentConfig(Section):
     temperature: Temperature = 1.0
     action_format: Literal["boxed", "raw", "tool_call"] = "boxed"
@@ -100,12 +109,40 @@ class AgentConfig(Section):
     `tool_call`: the reply makes calls as the model's chat template has them; programs are then tool environments."""
     train_malformed_calls: bool = True
     """Whether the tokens of a reply are trained in which a call could not be read."""
-    thinking: bool = False
-    """Applies to both arms."""
+    thinking: Thinking = False
+    """Applies to both arms. An effort is for models whose chat template knows efforts (gpt-oss)."""
+    max_thinking_tokens: Annotated[int, Field(ge=0)] = 0
+    """Thinking of a reply that is still open after so many sampled tokens is ended, and the answer follows within
+    `agent.max_reply_tokens`; 0: thinking has no budget of its own."""
     max_turns: Positive = 25
     max_reply_tokens: Positive = 8192
     max_episode_tokens: Positive = 32_768
     returns: Literal["terminal", "best", "sum"] = "terminal"
+
+    @field_validator("thinking", mode="wrap")
+    @classmethod
+    def _is_a_mode(cls, value: object, read: ValidatorFunctionWrapHandler) -> Thinking:
+        try:
+            mode: Thinking = read(value)
+        except ValidationError:
+            raise ValueError(
+                f'agent.thinking is {value!r}; it should be true, false, or an effort: "low", "medium" or "high"'
+            ) from None
+        return mode
+
+    @model_validator(mode="after")
+    def _thinks_within_a_reply(self) -> AgentConfig:
+        if self.max_thinking_tokens and not self.thinking:
+            raise ValueError(
+                "agent.max_thinking_tokens has no effect while agent.thinking is false; set agent.thinking, or leave "
+                "agent.max_thinking_tokens out"
+            )
+        if self.max_thinking_tokens >= self.max_reply_tokens:
+            raise ValueError(
+                f"agent.max_thinking_tokens ({self.max_thinking_tokens}) leaves no room for an answer within "
+                f"agent.max_reply_tokens ({self.max_reply_tokens}); lower the first or raise the second"
+            )
+        return self
 
 
 class RolesConfig(Section):
@@ -304,6 +341,11 @@ class Config(Section):
                     f'model.{given[0]} has no effect with engine.kind "tinker", whose service makes the adapter; leave '
                     "it out"
                 )
+        if self.engine.sampler == "vllm" and self.model.lora_rank == 0:
+            raise ValueError(
+                'engine.sampler "vllm" is given adapters, and model.lora_rank 0 trains all weights; set the rank of '
+                'an adapter, 32 for example, or engine.sampler "local"'
+            )
         return self
 
     @property

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from command_line import Spadework
+from fake_vllm import BASE, FakeVllm
 from gguf_files import save_gguf, tiny_network
 
 from spadework.cli.machine import packages
@@ -196,6 +197,38 @@ def test_an_endpoint_needs_its_key_and_is_not_asked(spadework: Spadework, monkey
     assert "sk-not-to-be-seen" not in done.out
 
 
+def test_what_an_endpoint_will_cost_is_told_and_compared_with_the_budget(spadework: Spadework) -> None:
+    config = (
+        "endpoint.model=m",
+        "endpoint.base_url=http://localhost:1/v1",
+        "roles.designer=endpoint",
+        "roles.hint_writer=endpoint",
+        "iterations=8",
+        "curriculum.round_iterations=4",
+        "curriculum.environments=12",
+        "designer.attempts=3",
+        "designer.max_tokens=3000",
+        "designer.hint_max_tokens=100",
+        "endpoint.price_per_million_input=2",
+        "endpoint.price_per_million_output=10",
+    )
+
+    def found(*more: str) -> dict[str, str]:
+        done = spadework("train", "quickstart", "--dry-run", "--json", *(f"--set={one}" for one in (*config, *more)))
+        assert done.status == 0, done
+        (finding,) = (one for one in json.loads(done.out)["findings"] if one["what"] == "endpoint")
+        return finding
+
+    # 24 slots: 36 attempts of 12,000 + 3,000 tokens, and 24 hints of (3,000 + 600) + 100.
+    plain = found()
+    assert plain["verdict"] == "ok"
+    assert "about 518,400 tokens of prompts and 110,400 of replies, cost about 2.14" in plain["text"]
+    assert found("endpoint.budget=2.2")["verdict"] == "ok"
+    short = found("endpoint.budget=2.1")
+    assert short["verdict"] == "note" and "stop at endpoint.budget = 2.1" in short["text"]
+    assert "endpoint.budget_tokens = 500,000" in found("endpoint.budget_tokens=500000")["text"]
+
+
 def test_an_adapter_and_bfloat16_are_counted(spadework: Spadework) -> None:
     done = spadework(*changed("engine.device=cpu", "engine.dtype=bfloat16", "model.lora_rank=4"), "--json")
     found = json.loads(done.out)
@@ -322,3 +355,24 @@ class Refusing(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         pass
+
+
+def test_a_vllm_server_must_answer_and_take_adapters(spadework: Spadework) -> None:
+    fake = FakeVllm(model_directory(), max_model_len=1024)
+    settings = f"engine={{sampler='vllm', vllm={{base_url='{fake.url}', model='{BASE}'}}}}"
+    command = changed(settings, "model.lora_rank=4")
+    with fake.running():
+        answered = spadework(*command)
+        fake.faults.without_routes = True
+        without = spadework(*command)
+    assert answered.status == 0, answered
+    assert f"sampler: vLLM at {fake.url} has {BASE} and takes adapters" in answered.out
+    assert "moments of the optimiser" in answered.out and "keys and values of" not in answered.out.split("memory")[1]
+    assert fake.loads == [] and fake.replies == 0, "nothing is loaded or sampled"
+    (reason,) = problems(without.out)
+    assert "takes no adapters while it runs; stop it and start it with: VLLM_ALLOW_RUNTIME_LORA_UPDATING=True" in reason
+    gone = spadework(*command)
+    (reason,) = problems(gone.out)
+    assert gone.status == 1
+    assert f"no vLLM server answers at {fake.url}" in reason
+    assert "--max-lora-rank 8" in reason

@@ -53,6 +53,9 @@ class ChatServer:
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
+            def do_GET(self) -> None:
+                owner._handle(self)
+
             def do_POST(self) -> None:
                 owner._handle(self)
 
@@ -81,7 +84,8 @@ class ChatServer:
 
     def _handle(self, handler: BaseHTTPRequestHandler) -> None:
         at_s = time.monotonic()
-        body = json.loads(handler.rfile.read(int(handler.headers["Content-Length"])))
+        length = int(handler.headers.get("Content-Length", 0))
+        body = json.loads(handler.rfile.read(length)) if length else {}
         with self._lock:
             number = len(self.heard)
             headers = {name.lower(): value for name, value in handler.headers.items()}
@@ -98,8 +102,8 @@ class ChatServer:
             handler.send_response(raw.status)
             for name, value in raw.headers.items():
                 handler.send_header(name, value)
-            length = len(raw.body) if raw.promised is None else raw.promised
-            handler.send_header("Content-Length", str(length))
+            promised = len(raw.body) if raw.promised is None else raw.promised
+            handler.send_header("Content-Length", str(promised))
             handler.end_headers()
             handler.wfile.write(raw.body)
         except OSError:  # the client has given up

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,6 +19,7 @@ from chat_server import Answer, ChatServer, Raw, error, in_turn, reply
 from spadework.config import EndpointConfig
 from spadework.engines.chat import (
     BudgetSpent,
+    ChatCall,
     ChatReply,
     ChatRequest,
     EndpointError,
@@ -29,6 +33,7 @@ from spadework.engines.chat import (
 from spadework.engines.open import MissingExtra
 from spadework.engines.openai import pacing
 from spadework.engines.openai.client import OpenAIChat, open_chat
+from spadework.engines.openai.ledger import most_usage
 from spadework.engines.openai.pacing import Pace, backoff_s
 
 T = TypeVar("T")
@@ -104,6 +109,46 @@ def test_a_request_says_what_is_wanted_and_its_reply_comes_back() -> None:
         "seed": 7,
     }
     assert "authorization" not in heard.headers
+
+
+TOOL = {"type": "function", "function": {"name": "dig", "description": "Dig.", "parameters": {"type": "object"}}}
+
+
+def with_tools(chat: OpenAIChat) -> Awaitable[ChatReply]:
+    return chat.reply(replace(request(), tools=(TOOL,)))
+
+
+def test_calls_are_read_of_a_request_with_tools_and_of_no_other() -> None:
+    entry = {"id": "c1", "type": "function", "function": {"name": "dig", "arguments": '{"deep'}}
+    answer = reply(None, "tool_calls", tool_calls=[entry])
+    found, server = asked(in_turn(answer), with_tools)
+    assert found == ChatReply("", cut=False, usage=Usage(10, 5), calls=(ChatCall("c1", "dig", '{"deep'),))
+    assert server.heard[0].body["tools"] == [TOOL]
+    sentence, _ = failing(NoReply, in_turn(answer), retries=0)
+    assert "the message has no content" in sentence
+    assert one(in_turn(reply("Nine.", tool_calls=[entry])))[0].calls == ()
+
+
+def test_a_file_of_replies_from_before_calls_is_read_on(tmp_path: Path) -> None:
+    path = tmp_path / "replies.sqlite"
+    one(in_turn(reply("Nine feet.")), replies=path)
+    with closing(sqlite3.connect(path)) as old:
+        old.execute("ALTER TABLE reply DROP COLUMN calls")
+        old.execute("PRAGMA user_version = 1")
+        old.commit()
+    again, server = one(in_turn(error(500)), replies=path)
+    assert (again.text, again.calls, server.heard) == ("Nine feet.", (), [])
+    called, _ = asked(in_turn(reply("", tool_calls=[{"function": {"name": "dig"}}])), with_tools, replies=path)
+    kept, server = asked(in_turn(error(500)), with_tools, replies=path)
+    assert kept == called and kept.calls == (ChatCall("", "dig", ""),) and not server.heard
+
+
+def test_tools_and_calls_count_for_what_a_prompt_may_cost() -> None:
+    bare = request()
+    calls = [{"id": "c1", "type": "function", "function": {"name": "dig", "arguments": "{}" * 100}}]
+    longer = {"role": "assistant", "content": "", "tool_calls": calls}
+    assert most_usage(replace(bare, tools=(TOOL,))).prompt_tokens > most_usage(bare).prompt_tokens + 20
+    assert most_usage(replace(bare, messages=(*bare.messages, longer))).prompt_tokens > 66
 
 
 def test_a_reply_that_its_budget_cut_is_told_apart() -> None:
@@ -449,6 +494,6 @@ def test_texts_that_are_no_unicode_arrive() -> None:
 
 
 def test_an_answer_without_end_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spadework.engines.openai.client.MAX_ANSWER_BYTES", 1000)
+    monkeypatch.setattr("spadework.engines.openai.exchange.MAX_ANSWER_BYTES", 1000)
     sentence, _ = failing(EndpointUnavailable, in_turn(reply("x" * 5000)), retries=0)
     assert "larger than 1000 bytes" in sentence

@@ -15,7 +15,7 @@ import pytest
 
 from spadework.config import TinkerConfig
 from spadework.engines.base import EngineFault
-from spadework.engines.tinker.pulse import Pulse, ServerGone, in_thread
+from spadework.engines.pulse import Pulse, ServerGone, in_thread
 from spadework.engines.tinker.sdk import TinkerService
 
 

@@ -167,6 +167,21 @@ def test_what_is_missing_is_named(spadework: Run, arguments: tuple[str, ...], wo
     assert all(word in err for word in words)
 
 
+def test_the_command_measures_with_tools(spadework: Run) -> None:
+    isolation = ("--set", "sandbox.isolation=best-effort", "--set", "endpoint.prompts=seed")
+    with ChatServer(in_turn(reply("Done."))).running() as server:
+        asked = ("eval", "--preset", "quickstart-tools", "--endpoint", server.url, "--model-name", "m", "--items", 1)
+        status, out, _ = spadework(*asked, *isolation, "--json")
+        assert status == 0
+        assert json.loads(out)["evaluation"]["suite"] == "tools"
+        assert all(heard.body["tools"] for heard in server.heard)
+    with ChatServer(in_turn(error(400, "m does not support tools"))).running() as server:
+        asked = ("eval", "--preset", "quickstart-tools", "--endpoint", server.url, "--model-name", "m", "--items", 1)
+        status, _, err = spadework(*asked, *isolation)
+        assert status == 2
+        assert "start the server with support for tool calls" in err
+
+
 def test_the_endpoint_may_stand_in_a_file(spadework: Run, tmp_path: Path) -> None:
     with ChatServer(in_turn(reply("\\boxed{5}"))).running() as server:
         file = tmp_path / "quarry.toml"

@@ -14,6 +14,8 @@ from small_tokenizers import CHATML, SPECIALS, build_tokenizer
 from tool_templates import QWEN3_TOOLS, QWEN25_TOOLS
 from transformers import PreTrainedTokenizerFast
 
+from spadework.config import Thinking
+
 _WITHOUT_THINKING = (
     "{% set last = namespace(user=-1) %}{% for message in messages %}{% if message.role == 'user' %}"
     "{% set last.user = loop.index0 %}{% endif %}{% endfor %}"
@@ -103,17 +105,54 @@ LLAMA_3 = (
 )
 """Llama 3.1 and 3.2: a system message of its own, tools in the first user message, one call a reply."""
 
-_HARMONY_SPECIALS = ("<|start|>", "<|end|>", "<|message|>", "<|channel|>", "<|constrain|>", "<|return|>", "<|call|>")
-HARMONY = (
-    "{{ '<|start|>system<|message|>You are a model.\n\nReasoning: medium<|end|>' }}"
-    "{% for message in messages %}{% if message.role == 'assistant' %}"
-    "{{ '<|start|>assistant<|channel|>final<|message|>' + message.content }}"
-    "{{ '<|return|>' if loop.last and not add_generation_prompt else '<|end|>' }}"
-    "{% else %}{{ '<|start|>' + ('developer' if message.role == 'system' else message.role) + '<|message|>' }}"
-    "{{ message.content + '<|end|>' }}{% endif %}{% endfor %}"
-    "{% if add_generation_prompt %}{{ '<|start|>assistant' }}{% endif %}"
+_HARMONY_SPECIALS = (
+    *("<|startoftext|>", "<|return|>", "<|constrain|>", "<|channel|>", "<|start|>", "<|end|>", "<|message|>"),
+    "<|call|>",
 )
-"""gpt-oss: the model opens a channel for each part of its reply, and what ended it is rewritten in its history."""
+HARMONY = (
+    "{{ '<|start|>system<|message|>You are a model.\nCurrent date: ' + strftime_now('%Y-%m-%d') + '\n\nReasoning: ' }}"
+    "{{ (reasoning_effort if reasoning_effort is defined else 'medium') + '\n\n# Valid channels: some.' }}"
+    "{% if tools %}{{ '\nCalls go to the commentary channel.' }}{% endif %}{{ '<|end|>' }}"
+    "{% set told = messages[0].content if messages[0].role == 'system' else '' %}"
+    "{% set body = messages[1:] if messages[0].role == 'system' else messages %}"
+    "{% if told or tools %}{{ '<|start|>developer<|message|>' }}"
+    "{% if told %}{{ '# Instructions\n\n' + told + '\n\n' }}{% endif %}"
+    "{% if tools %}{{ '# Tools\n\nnamespace functions {\n' }}{% for tool in tools %}"
+    "{{ '// ' + tool.function.description + '\ntype ' + tool.function.name + ' = (_: {\n' }}"
+    "{% for name, fields in tool.function.parameters.properties.items() %}"
+    "{{ name + ': ' + fields.type | default('any') + ',\n' }}{% endfor %}"
+    "{{ '}) => any;\n' }}{% endfor %}{{ '}' }}{% endif %}{{ '<|end|>' }}{% endif %}"
+    "{% set last = namespace(name=none) %}"
+    "{% for message in body %}{% if message.role == 'assistant' %}{% if 'tool_calls' in message %}"
+    "{% set later = namespace(final=false) %}{% for other in body[loop.index:] %}"
+    "{% if other.role == 'assistant' and 'tool_calls' not in other %}{% set later.final = true %}{% endif %}"
+    "{% endfor %}"
+    "{% if message.thinking and not later.final %}"
+    "{{ '<|start|>assistant<|channel|>analysis<|message|>' + message.thinking + '<|end|>' }}{% endif %}"
+    "{% set call = message.tool_calls[0].function %}{% set last.name = call.name %}"
+    "{{ '<|start|>assistant to=functions.' + call.name + '<|channel|>commentary json<|message|>' }}"
+    "{{ call.arguments | tojson }}{{ '<|call|>' }}"
+    "{% elif loop.last and not add_generation_prompt %}"
+    "{{ '<|start|>assistant<|channel|>final<|message|>' + message.content + '<|return|>' }}"
+    "{% else %}{{ '<|start|>assistant<|channel|>final<|message|>' + message.content + '<|end|>' }}"
+    "{% set last.name = none %}{% endif %}"
+    "{% elif message.role == 'tool' %}"
+    "{% if last.name is none %}{{ raise_exception('a result without a call') }}{% endif %}"
+    "{{ '<|start|>functions.' + last.name + ' to=assistant<|channel|>commentary<|message|>' }}"
+    "{{ message.content | tojson + '<|end|>' }}"
+    "{% elif message.role == 'user' %}{{ '<|start|>user<|message|>' + message.content + '<|end|>' }}{% endif %}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|start|>assistant' }}{% endif %}"
+)
+"""gpt-oss: the model opens a channel for each part of its reply. In the history its thinking is gone but before calls
+that no answer followed, what ended it is rewritten, and a result is named after the call before it."""
+
+OTHER_CHANNELS = HARMONY.replace("<|channel|>final", "<|channel|>answer")
+"""The marks of harmony, used in another way."""
+
+TIDIES_ANSWERS = HARMONY.replace(
+    "message.content + '<|end|>' }}{% set last", "message.content.split() | join(' ') + '<|end|>' }}{% set last"
+)
+"""Harmony whose history has other spaces than what was sampled."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +160,7 @@ class Family:
     """``end`` is the special token that ends a reply. Llama's tokenizers do not name their other special tokens."""
 
     template: str
-    thinking: bool = False
+    thinking: Thinking = False
     specials: tuple[str, ...] = SPECIALS
     end: str = "<|im_end|>"
     names_specials: bool = True
@@ -141,4 +180,4 @@ FAMILIES = {
     "ChatML": Family(CHATML),
 }
 THINKING_ALWAYS = Family(QWEN3_THINKING)
-GPT_OSS = Family(HARMONY, specials=_HARMONY_SPECIALS, end="<|return|>")
+GPT_OSS = Family(HARMONY, thinking="low", specials=_HARMONY_SPECIALS, end="<|return|>")

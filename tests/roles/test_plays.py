@@ -81,6 +81,18 @@ def test_trained_tokens_are_the_sampled_tokens_with_their_logprobs() -> None:
     assert [flag for flag, _ in groupby(episode.sampled_T)] == [False, True] * len(episode.turns)
 
 
+def test_each_turn_says_which_weights_sampled_it() -> None:
+    engine = ScriptedEngine(RENDERING, guess_at_random, policy_version=5)
+
+    def older_at_first(member: int, prompt: str, params: SamplingParams) -> str:
+        engine.policy_version = 5 + turns_of(prompt)
+        return "\\boxed{1}"
+
+    engine.script = older_at_first
+    played = asyncio.run(play_all([EpisodeRequest("e", "honest", Arm.PLAIN, 3)], engine, Stage(), PLAYER))
+    assert [turn.policy_version for turn in played.episodes[0].turns] == [5, 6, 7, 8, 9]
+
+
 def test_each_prompt_is_the_last_prompt_and_its_reply_continued() -> None:
     episode, engine = one("honest", say("\\boxed{1}"))
     prompts = [prompt for _, prompt in engine.prompts]

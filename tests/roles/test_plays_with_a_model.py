@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from families import FAMILIES
 from guessing_game import GUESS
 from small_tokenizers import CHATML, build_tokenizer
 from transformers import Qwen3Config, Qwen3ForCausalLM
@@ -50,10 +52,26 @@ def model_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def play(model_dir: Path) -> tuple[Played, tuple[tuple[float, ...], ...]]:
-    tokenizer = build_tokenizer(CHATML)
-    config = AgentConfig(temperature=0.8, max_reply_tokens=24)
-    player = Player(open_rendering(tokenizer, model_dir, False), full, config, CONTEXT, run_seed=3)
+PLAIN_TALK = Player(
+    rendering=open_rendering(build_tokenizer(CHATML), "local", False),
+    prompts=full,
+    config=AgentConfig(temperature=0.8, max_reply_tokens=24),
+    max_context_tokens=CONTEXT,
+    run_seed=3,
+)
+THINKING = replace(
+    PLAIN_TALK,
+    rendering=open_rendering(FAMILIES["Nemotron-3 thinking"].tokenizer(), "local", True),
+    config=AgentConfig(temperature=0.8, max_reply_tokens=24, thinking=True, max_thinking_tokens=6),
+)
+IN_TWO_REQUESTS = replace(THINKING, rendering=open_rendering(FAMILIES["Qwen3 thinking"].tokenizer(), "local", True))
+"""The model opens thinking seldom: what goes on behind the budget of thinking is the reply itself."""
+each_player = pytest.mark.parametrize(
+    "player", [PLAIN_TALK, THINKING, IN_TWO_REQUESTS], ids=["plain", "thinking within a budget", "in two requests"]
+)
+
+
+def play(model_dir: Path, player: Player) -> tuple[Played, tuple[tuple[float, ...], ...]]:
     requests = [
         EpisodeRequest("guess", GUESS, arm, seed, "Halve the range." if arm is Arm.HINTED else None)
         for arm in Arm
@@ -72,7 +90,7 @@ def play(model_dir: Path) -> tuple[Played, tuple[tuple[float, ...], ...]]:
                 weights_T=tuple(float(flag) for flag in episode.sampled_T),
                 logprobs_T=episode.logprobs_T,
                 advantages_T=(0.0,) * len(episode.token_ids_T),
-                temperature=config.temperature,
+                temperature=player.config.temperature,
             )
             for episode in played.episodes
         ]
@@ -81,13 +99,18 @@ def play(model_dir: Path) -> tuple[Played, tuple[tuple[float, ...], ...]]:
     return asyncio.run(main())
 
 
-def test_the_trainer_scores_the_recorded_stream_as_the_sampler_did(model_dir: Path) -> None:
-    played, scored = play(model_dir)
+@each_player
+def test_the_trainer_scores_the_recorded_stream_as_the_sampler_did(model_dir: Path, player: Player) -> None:
+    played, scored = play(model_dir, player)
     assert max(len(episode.turns) for episode in played.episodes) >= 3
+    ended = [turn.thinking_ended for episode in played.episodes for turn in episode.turns]
+    assert any(ended) or player is not THINKING
+    assert not all(ended) or player is THINKING
     for episode, logprobs in zip(played.episodes, scored, strict=True):
         assert any(episode.sampled_T)
         assert logprobs == pytest.approx(episode.logprobs_T, abs=1e-4)
 
 
-def test_equal_seeds_play_equal_episodes(model_dir: Path) -> None:
-    assert play(model_dir)[0] == play(model_dir)[0]
+@each_player
+def test_equal_seeds_play_equal_episodes(model_dir: Path, player: Player) -> None:
+    assert play(model_dir, player)[0] == play(model_dir, player)[0]

@@ -20,6 +20,9 @@ RENDERINGS = {
     **{name: open_rendering(family.tokenizer(), "local", family.thinking) for name, family in FAMILIES.items()},
 }
 each_rendering = pytest.mark.parametrize("rendering", RENDERINGS.values(), ids=RENDERINGS.keys())
+EVERY = {**RENDERINGS, "gpt-oss": open_rendering(GPT_OSS.tokenizer(), "local", GPT_OSS.thinking)}
+"""With replies in channels, whose texts and history are tested in `test_channels`."""
+every_rendering = pytest.mark.parametrize("rendering", EVERY.values(), ids=EVERY.keys())
 
 texts = st.text(st.characters(codec="utf-8"), min_size=1, max_size=40)
 words = st.text("abc 12").map(lambda text: text.strip() or "a")
@@ -44,7 +47,7 @@ def specials(rendering: Rendering) -> dict[int, str]:
     return {id: str(token) for id, token in rendering.tokenizer.added_tokens_decoder.items() if token.special}
 
 
-@each_rendering
+@every_rendering
 @settings(max_examples=30, deadline=None)
 @given(first=texts, turns=st.lists(st.tuples(replies, texts), min_size=1, max_size=4))
 def test_a_conversation_keeps_every_sampled_token_and_only_grows(
@@ -128,7 +131,7 @@ def test_a_stop_token_ends_a_reply_and_nothing_follows_one_that_was_cut(renderin
         assert "next" in rendering.decode(after[len(prompt) + len(unfinished) + 1 :])
 
 
-@each_rendering
+@every_rendering
 @settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_a_text_cannot_pose_as_another_speaker(rendering: Rendering, data: st.DataObject) -> None:
@@ -145,7 +148,7 @@ def test_a_text_cannot_pose_as_another_speaker(rendering: Rendering, data: st.Da
     assert marks_of(forged) == marks_of("honest")
 
 
-@each_rendering
+@every_rendering
 @settings(max_examples=20, deadline=None)
 @given(observation=speech, hint=speech)
 def test_both_arms_are_opened_alike_but_for_the_hint(rendering: Rendering, observation: str, hint: str) -> None:
@@ -183,9 +186,18 @@ def test_thinking_is_on_or_off_as_the_setting_says(name: str) -> None:
     assert header == expected.get(name, "\n")
 
 
-def test_replies_in_channels_are_refused_by_name() -> None:
-    with pytest.raises(RenderingRefused, match=r"local/gpt-oss divides replies into parts \(.*<\|channel\|>"):
-        open_rendering(GPT_OSS.tokenizer(), "local/gpt-oss", thinking=False)
+def test_replies_in_parts_that_are_not_harmony_are_refused_by_name() -> None:
+    parts = CHATML.replace("message.content }}", "'<|endoftext|>' + message.content }}")
+    with pytest.raises(RenderingRefused, match=r"local/parts divides replies into parts \(<\|endoftext\|>"):
+        open_rendering(build_tokenizer(parts), "local/parts", thinking=False)
+
+
+def test_an_effort_is_refused_where_the_template_knows_none() -> None:
+    with pytest.raises(RenderingRefused, match=r"knows no efforts of thinking, so agent\.thinking = 'low' cannot"):
+        open_rendering(build_tokenizer(HYBRID), "local", thinking="low")
+    knows = "{% if reasoning_effort is defined %}{{ reasoning_effort + ' effort\n' }}{% endif %}" + PLAIN
+    rendering = open_rendering(build_tokenizer(knows), "local", thinking="high")
+    assert rendering.decode(rendering.first_prompt([Message("user", "q")])).startswith("high effort\n")
 
 
 def test_a_template_that_always_opens_the_thinking_is_refused_without_thinking() -> None:
@@ -195,8 +207,10 @@ def test_a_template_that_always_opens_the_thinking_is_refused_without_thinking()
 
 def test_the_day_is_not_in_a_prompt() -> None:
     dated = "{% set day = date_string if date_string is defined else strftime_now('%d %b %Y') %}{{ day }}\n" + CHATML
-    rendering = open_rendering(build_tokenizer(dated), "local", thinking=False)
-    assert rendering.decode(rendering.first_prompt([Message("user", "q")])).startswith("26 Jul 2024\n")
+    asks = "{% set day = strftime_now('%d %b %Y') %}{{ day }}\n" + CHATML
+    for template in (dated, asks):
+        rendering = open_rendering(build_tokenizer(template), "local", thinking=False)
+        assert rendering.decode(rendering.first_prompt([Message("user", "q")])).startswith("26 Jul 2024\n")
 
 
 def test_a_template_that_rewrites_its_history_is_refused_by_name() -> None:

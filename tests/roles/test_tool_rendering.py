@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from families import FAMILIES
+from families import FAMILIES, GPT_OSS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from renderers.parsers import Qwen3ToolParser, Qwen35ToolParser
@@ -39,6 +39,12 @@ RENDERINGS = {
     },
 }
 each_rendering = pytest.mark.parametrize("tools", RENDERINGS.values(), ids=RENDERINGS.keys())
+EVERY = {
+    **RENDERINGS,
+    "gpt-oss": open_tool_rendering(open_rendering(GPT_OSS.tokenizer(), "local", GPT_OSS.thinking)),
+}
+"""With calls in channels, whose texts and history are tested in `test_channels`."""
+every_rendering = pytest.mark.parametrize("tools", EVERY.values(), ids=EVERY.keys())
 TOOLS = [PROBE_TOOL]
 
 texts = st.text(st.characters(codec="utf-8"), max_size=40)
@@ -80,7 +86,7 @@ def test_the_format_of_calls_is_read_off_the_template() -> None:
     assert RENDERINGS["xml"].rendering.name == "local"
 
 
-@each_rendering
+@every_rendering
 def test_schemas_stand_in_the_prompt(tools: ToolRendering) -> None:
     rendering = tools.rendering
     text = rendering.decode(rendering.first_prompt([Message("user", "Hello.")], TOOLS))
@@ -88,7 +94,7 @@ def test_schemas_stand_in_the_prompt(tools: ToolRendering) -> None:
     assert "paint_wall" not in rendering.decode(rendering.first_prompt([Message("user", "Hello.")]))
 
 
-@each_rendering
+@every_rendering
 @settings(max_examples=25, deadline=None)
 @given(first=spoken, turns=st.lists(st.tuples(replies, answers), min_size=1, max_size=4))
 def test_ids_built_turn_by_turn_hold_the_sampled_stream(
@@ -154,7 +160,7 @@ def test_a_result_cannot_pose_as_another_result_or_speaker(name: str) -> None:
     assert text.count("<|im_start|>") == 2  # of the result, and of the next reply
 
 
-@each_rendering
+@every_rendering
 @settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_neither_a_result_nor_a_schema_can_pose_as_a_speaker(tools: ToolRendering, data: st.DataObject) -> None:

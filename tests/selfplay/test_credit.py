@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,19 @@ def test_play_readings_by_hand() -> None:
     assert found["environments/infrastructure_faults"] == 1
     assert found["agent/episodes"] == 5
     assert found["agent/return_spread"] == pytest.approx((0.5 + 0.0) / 2)
+    assert found["agent/thinking_ended_share"] == 0.0
+
+
+def test_the_share_of_replies_whose_thinking_was_ended_by_hand() -> None:
+    """Four plain replies of three episodes; one that the environment failed does not count."""
+    ended, in_time = Turn("Go.", "x", "x", 0.0, thinking_ended=True), Turn("Go.", "x", "x", 0.0)
+    both = [
+        replace(episode(ONE, 0, 1.0), turns=(ended, in_time)),
+        replace(episode(ONE, 1, 1.0), turns=(in_time,)),
+        replace(episode(ONE, 2, 1.0), turns=(in_time,)),
+        replace(episode(ONE, 3, None), turns=(ended,)),
+    ]
+    assert play_readings(plays(*both), "terminal")["agent/thinking_ended_share"] == 0.25
 
 
 @pytest.fixture

@@ -69,7 +69,10 @@ def rejected(slot: int, number: int, gate: str, **changes: object) -> AttemptRec
 def episode(
     number: int, seed: int, arm: Arm = Arm.PLAIN, value: float | None = 1.0, iteration: int = 0
 ) -> EpisodeRecord:
-    turns = (Turn("You see a door.", r"\boxed{open}", "open", 0.1), Turn("It opens.", r"\boxed{go}", "go", 0.3))
+    turns = (
+        Turn("You see a door.", r"\boxed{open}", "open", 0.1, policy_version=3),
+        Turn("It opens.", r"\boxed{go}", "go", 0.3),
+    )
     return EpisodeRecord(
         iteration,
         Episode(

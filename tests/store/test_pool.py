@@ -1,5 +1,6 @@
 """The pool keeps whole iterations, answers from indexes, and says clearly what it cannot read."""
 
+import json
 import sqlite3
 import subprocess
 import sys
@@ -11,11 +12,12 @@ from pathlib import Path
 import pytest
 import store_records as made
 
-from spadework.roles.episode import Arm
+from spadework.roles.episode import Arm, Turn
 from spadework.store.errors import StoreError
 from spadework.store.pool import Pool
 from spadework.store.reader import PoolReader
 from spadework.store.records import IterationRecords
+from spadework.store.rows import episode_of_rows, pack_text, transcript_row
 from spadework.store.standings import pool as pool_measures
 
 
@@ -47,6 +49,14 @@ def test_records_come_back_as_they_were_written(tmp_path: Path) -> None:
         assert [reader.episode(summary.row) for summary in summaries] == list(records.episodes)
         assert [(s.seed, s.turns, s.value) for s in summaries] == [(1, 2, 1.0), (2, 2, 0.0)]
         assert reader.episodes(made.environment_id(0), Arm.HINTED) == ()
+
+
+def test_turns_of_an_earlier_version_do_not_say_which_weights_sampled_them() -> None:
+    head = ("plain", 3, "terminated", "ok", None, "")
+    transcript = pack_text(json.dumps([[["You see a door.", "open", "open", 0.5]], "Done."]))
+    _, tokens, sampled, logprobs = transcript_row(made.episode(0, 3).episode)
+    found = episode_of_rows("e", head, (transcript, tokens, sampled, logprobs))
+    assert found.turns == (Turn("You see a door.", "open", "open", 0.5, policy_version=None),)
 
 
 def test_taking_back_iterations_leaves_the_pool_as_if_they_had_never_been_written(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from spadework.analysis.series import Rows
+from spadework.config import in_words
 from spadework.environment.gates.results import GateName
 from spadework.evaluation.bootstrap import Interval
 from spadework.evaluation.items import Split
@@ -177,7 +178,7 @@ def _asked(evaluation: Evaluation) -> str:
     )
     return (
         f"Suite {evaluation.suite}, version {evaluation.version}, SHA-256 {evaluation.sha256[:12]}; one plain play per "
-        f"item, {draws}; prompts {evaluation.prompts}, thinking {'on' if evaluation.thinking else 'off'}, "
+        f"item, {draws}; prompts {evaluation.prompts}, thinking {in_words(evaluation.thinking)}, "
         f"rendering {evaluation.renderer}."
     )
 

@@ -1,4 +1,4 @@
-"""Whether the engine that a configuration names can work here: device and adapter, or service, key and server."""
+"""Whether the engine that a configuration names can work here: device, adapter and sampler, or service and key."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ def engine(found: Readiness) -> Iterator[Finding]:
     yield from told("engine", lambda: _placement(found))
     if found.config.model.lora_rank:
         yield from told("adapter", lambda: _adapter(found.config))
+    if found.config.engine.sampler == "vllm":
+        yield from told("sampler", lambda: _vllm(found.config))
 
 
 def _placement(found: Readiness) -> Iterator[Finding]:
@@ -80,6 +82,21 @@ def _adapter(config: Config) -> Iterator[Finding]:
         base = described_base(folder, settings)
         start = f"from {folder}, of the base {base}; whether it fits the weights is seen when they are opened"
     yield Finding("adapter", Verdict.OK, f"rank {model.lora_rank}, {start}")
+
+
+def _vllm(config: Config) -> Iterator[Finding]:
+    """Nothing is loaded or sampled."""
+    from spadework.engines.vllm.look import require_ready
+    from spadework.engines.vllm.server import Server
+
+    server = Server(config.engine.vllm)
+    require_ready(config, server)
+    yield Finding(
+        "sampler",
+        Verdict.OK,
+        f"vLLM at {server.url} has {config.engine.vllm.model} and takes adapters; that it computes the same is seen "
+        "when one is loaded",
+    )
 
 
 def _tinker(config: Config) -> Iterator[Finding]:

@@ -100,10 +100,6 @@ def _config_of_endpoint(preset: str | None, settings: Sequence[str]) -> Config:
             raise Refused(f"there is no model to ask: {name} is not set; give a run, a model's directory, or {option}")
     if config.agent.thinking:
         raise Refused("agent.thinking is on, which no endpoint can be told; set agent.thinking=false")
-    if config.agent.action_format == "tool_call":
-        raise Refused(
-            "agent.action_format is tool_call, and a model at an endpoint is asked in texts; set it to boxed or raw"
-        )
     return config
 
 
@@ -146,10 +142,10 @@ def _context_of(folder: Path) -> int:
 async def _evaluate_endpoint(config: Config) -> tuple[Evaluation, str]:
     """The evaluation, and what was evaluated in words."""
     from spadework.engines.openai.client import open_chat
-    from spadework.evaluation.items import load_items, shipped_items
+    from spadework.evaluation.items import load_items, shipped_items, suite_of
     from spadework.evaluation.served import evaluate_served
 
-    items = load_items(shipped_items("games"), config.evaluation.items)
+    items = load_items(shipped_items(suite_of(config.agent.action_format)), config.evaluation.items)
     async with open_chat(config.endpoint, None, lambda trouble: typer.echo(trouble, err=True)) as chat:
         evaluation = await evaluate_served(items, config, chat)
         return evaluation, f"{chat.name} ({chat.ledger.account()})"

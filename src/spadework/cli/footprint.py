@@ -1,7 +1,8 @@
 """Memory and disk that a run takes, as arithmetic on its settings and the sizes of its model.
 
 Memory is that of the local engine. With `engine.kind` "tinker" the model and its optimiser are the service's, and
-nothing is counted for them. ``weight_bytes`` is what one weight or activation takes: 4 in float32, 2 in bfloat16.
+nothing is counted for them; what a vLLM server takes that samples is not counted either. ``weight_bytes`` is what one
+weight or activation takes: 4 in float32, 2 in bfloat16.
 """
 
 from __future__ import annotations
@@ -138,13 +139,16 @@ def working_bytes(config: Config, plan: Plan, shape: ModelShape, weight_bytes: i
     training = Amount(longest, max(config.engine.train_tokens, plan.episode_tokens.expected))
     cached = cache_bytes_per_token(shape, weight_bytes)
     logits = LOGIT_TABLES * max(LOGIT_TOKENS, LOGIT_ELEMENTS // shape.vocabulary) * shape.vocabulary * FLOAT_BYTES
+    kept = training.times(activation_bytes_per_token(config, shape, weight_bytes)) + Amount(logits, logits)
+    update = {"activations of a micro-batch": kept}
+    if config.engine.sampler != "local":
+        return update
     return {
         f"keys and values of {plan.largest_cohort} plays under way": plan.episode_tokens.times(
             plan.largest_cohort * cached
         ),
         f"keys and values of {rows} rows that decode": plan.episode_tokens.times(rows * cached),
-        "activations of a micro-batch": training.times(activation_bytes_per_token(config, shape, weight_bytes))
-        + Amount(logits, logits),
+        **update,
     }
 
 

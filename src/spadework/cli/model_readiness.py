@@ -148,7 +148,9 @@ def _fits(found: Readiness, name: str) -> Iterator[Finding]:
 
 def _tokenizer(found: Readiness, folder: Path) -> Iterator[Finding]:
     from spadework.cli.opening import model_name, open_tokenizer
+    from spadework.config import in_words
     from spadework.roles.rendering import open_rendering
+    from spadework.roles.thinking import require_thinking
     from spadework.roles.tool_rendering import tools_of
 
     config = found.config
@@ -164,8 +166,9 @@ def _tokenizer(found: Readiness, folder: Path) -> Iterator[Finding]:
             "tokenizer that belongs to the model",
         )
     rendering = open_rendering(tokenizer, model_name(config, folder), config.agent.thinking)
+    require_thinking(rendering, config.agent)
     tools = tools_of(rendering, config.agent.action_format)
-    thinks = "on" if config.agent.thinking else "off"
+    thinks = in_words(config.agent.thinking)
     calls = f", calls as {tools.format}" if tools is not None else ""
     yield Finding("tokenizer", Verdict.OK, f"{tokens} tokens, template of {rendering.name}, thinking {thinks}{calls}")
     yield from _room(config, rendering)

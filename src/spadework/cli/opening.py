@@ -73,9 +73,11 @@ def open_model(config: Config) -> tuple[Engine, Rendering]:
     """Raises what `model_folder` and `open_engine` raise, and RenderingRefused."""
     from spadework.engines.open import open_engine
     from spadework.roles.rendering import open_rendering
+    from spadework.roles.thinking import require_thinking
 
     folder = model_folder(config.model.path)
     rendering = open_rendering(open_tokenizer(folder), model_name(config, folder), config.agent.thinking)
+    require_thinking(rendering, config.agent)
     return open_engine(config, folder), rendering
 
 

@@ -8,9 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spadework.config import Config
+from spadework.engines.settings import EndpointConfig
 
 TRIES = 2
 """A play that fails is made once more."""
+INSTRUCTIONS, VERDICT = 600, 1000
+"""Tokens that a hint writer or judge is told beside the program, and those of a verdict with its reasons; guesses."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class Assumptions:
     """Averages that expectations rest on; tokens unless a name says otherwise. Settings bound each of them."""
 
     attempts_per_slot: float
+    design_prompt: int
     program: int
     hint: int
     turns: int
@@ -43,11 +47,27 @@ class Assumptions:
 
 
 LARGE_MODEL = Assumptions(
-    attempts_per_slot=1.5, program=4000, hint=150, turns=9, reply=400, thinking_reply=2000, opening=700, observation=120
+    attempts_per_slot=1.5,
+    design_prompt=12_000,
+    program=4000,
+    hint=150,
+    turns=9,
+    reply=400,
+    thinking_reply=2000,
+    opening=700,
+    observation=120,
 )
 """Programs of about 320 lines and episodes of 8 to 10 turns are the paper's; the rest is a guess."""
 SEED_MODEL = Assumptions(
-    attempts_per_slot=1.05, program=61, hint=21, turns=4, reply=5, thinking_reply=5, opening=60, observation=8
+    attempts_per_slot=1.05,
+    design_prompt=43,
+    program=61,
+    hint=21,
+    turns=4,
+    reply=5,
+    thinking_reply=5,
+    opening=60,
+    observation=8,
 )
 """Measured in a run of the preset `quickstart`."""
 
@@ -106,7 +126,10 @@ def plan_of(config: Config) -> Plan:
     )
     budget = min(agent.max_episode_tokens, config.model.max_context_tokens)
     turns = min(agent.max_turns, assumed.turns)
-    reply = min(agent.max_reply_tokens, assumed.thinking_reply if agent.thinking else assumed.reply)
+    expected = assumed.thinking_reply if agent.thinking else assumed.reply
+    if agent.max_thinking_tokens:
+        expected = min(expected, agent.max_thinking_tokens + assumed.reply)
+    reply = min(agent.max_reply_tokens, expected)
     episode = Amount(budget, min(budget, assumed.opening + turns * (reply + assumed.observation)))
     sampled = Amount(
         TRIES * min(budget, agent.max_turns * agent.max_reply_tokens), min(episode.expected, turns * reply)
@@ -125,4 +148,36 @@ def plan_of(config: Config) -> Plan:
         agent_tokens_per_iteration=per_iteration,
         hinted_tokens_per_round=per_iteration,
         tokens=per_round.times(rounds) + per_iteration.times(config.iterations + rounds),
+    )
+
+
+@dataclass(frozen=True)
+class EndpointUse:
+    """Tokens that a whole run is expected to use at its endpoint."""
+
+    prompts: int
+    replies: int
+
+    def cost(self, prices: EndpointConfig) -> float:
+        """In the currency of the prices; 0 without prices."""
+        paid = self.prompts * prices.price_per_million_input + self.replies * prices.price_per_million_output
+        return paid / 1_000_000
+
+
+def endpoint_use(config: Config) -> EndpointUse:
+    """What the endpoint's roles come to; nothing if it has none. Repairs are not counted."""
+    assumed = SEED_MODEL if config.endpoint.prompts == "seed" else LARGE_MODEL
+    designer = config.designer
+    slots = -(-config.iterations // config.curriculum.round_iterations) * config.curriculum.environments
+    attempts = round(slots * min(float(designer.attempts), assumed.attempts_per_slot))
+    read = min(designer.max_tokens, assumed.program) + INSTRUCTIONS
+    asked = {
+        "roles.designer": (attempts, assumed.design_prompt, min(designer.max_tokens, assumed.program)),
+        "roles.hint_writer": (slots, read, min(designer.hint_max_tokens, assumed.hint)),
+        "gates.judge": (slots, read, min(config.gates.judge_max_tokens, VERDICT)),
+    }
+    uses = [asked[user] for user in config.endpoint_users]
+    return EndpointUse(
+        prompts=sum(count * prompt for count, prompt, _ in uses),
+        replies=sum(count * reply for count, _, reply in uses),
     )

@@ -16,7 +16,7 @@ from spadework.cli.errors import Refused
 from spadework.cli.files import existing_parent
 from spadework.cli.findings import Finding, Readiness, Verdict, size, told
 from spadework.cli.model_readiness import model
-from spadework.cli.plan import plan_of
+from spadework.cli.plan import endpoint_use, plan_of
 
 if TYPE_CHECKING:
     from spadework.config import Config
@@ -72,11 +72,24 @@ def _endpoint(config: Config) -> Iterator[Finding]:
     """What can be known without asking the server, which may be paid."""
     from spadework.engines.openai.client import endpoint_key
 
-    if config.endpoint_users:
-        endpoint_key(config.endpoint)
-        users = ", ".join(config.endpoint_users)
-        model, url = config.endpoint.model, config.endpoint.base_url
-        yield Finding("endpoint", Verdict.OK, f"{model} at {url} for {users}; whether it answers is not tried")
+    if not config.endpoint_users:
+        return
+    endpoint_key(config.endpoint)
+    users, endpoint = ", ".join(config.endpoint_users), config.endpoint
+    use = endpoint_use(config)
+    cost, tokens = use.cost(endpoint), use.prompts + use.replies
+    expected = f"about {use.prompts:,} tokens of prompts and {use.replies:,} of replies"
+    expected += f", cost about {cost:,.2f}" if cost else ""
+    where = f"{endpoint.model} at {endpoint.base_url} for {users}: {expected}"
+    for setting, needed, budget in (
+        ("budget", cost, endpoint.budget),
+        ("budget_tokens", float(tokens), endpoint.budget_tokens),
+    ):
+        if budget is not None and needed > budget:
+            text = f"{where}; the run will stop at endpoint.{setting} = {budget:,g} and can be continued with more"
+            yield Finding("endpoint", Verdict.NOTE, text)
+            return
+    yield Finding("endpoint", Verdict.OK, f"{where}; whether it answers is not tried")
 
 
 def _corpus(found: Readiness) -> Iterator[Finding]:
@@ -138,7 +151,8 @@ def _memory(found: Readiness) -> Iterator[Finding]:
             f"{remedy}use a smaller model or a larger machine"
         )
     if needed > here:
-        settings = "lower curriculum.plays, engine.sample_batch or engine.train_tokens"
+        samples_here = found.config.engine.sampler == "local"
+        settings = f"lower {'curriculum.plays, engine.sample_batch or ' if samples_here else ''}engine.train_tokens"
         if not found.config.engine.gradient_checkpointing:
             settings += ", or set engine.gradient_checkpointing=true,"
         yield Finding(

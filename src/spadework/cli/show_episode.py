@@ -36,7 +36,8 @@ def show_episode(console: Console, pool: PoolReader, row: int, environment: Envi
     if episode.fault_reason:
         console.print(plain(f"fault ({episode.fault_kind}): {episode.fault_reason}", "red"))
     for position, turn in enumerate(episode.turns, 1):
-        console.print(plain(f"\nturn {position}", "bold"))
+        by = "" if turn.policy_version is None else f", by the weights after {turn.policy_version} optimiser steps"
+        console.print(plain(f"\nturn {position}{by}", "bold"))
         console.print(plain(readable(turn.observation), "cyan"))
         console.print(plain(turn.reply))
         console.print(plain(f"action {turn.action!r}, reward {turn.reward:g}", "dim"))

@@ -148,7 +148,7 @@ class Cohort(Protocol):
 
     async def sample(self, member: int, prompt_ids: Sequence[int], params: SamplingParams) -> Sample:
         """Sample one reply. The member's earlier prompt and reply may be a prefix of ``prompt_ids``; the
-        local engine then computes only the new tokens.
+        local engine then computes only the new tokens, and what several members' prompts begin with only once.
 
         Raises ContextTooLong if the prompt leaves no room for ``max_tokens``.
         """

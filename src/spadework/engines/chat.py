@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from spadework.sandbox.outcomes import InfrastructureFault
 
@@ -33,12 +33,25 @@ class Usage:
 
 @dataclass(frozen=True)
 class ChatRequest:
-    """``messages`` have `role` and `content`. ``draw`` tells requests apart that ask the same, and seeds the reply."""
+    """``messages`` are those of the API. ``draw`` tells requests apart that ask the same, and seeds the reply.
 
-    messages: tuple[Mapping[str, str], ...]
+    ``tools`` are function schemas that the model may call; without any its reply is a text.
+    """
+
+    messages: tuple[Mapping[str, Any], ...]
     max_tokens: int
     temperature: float
     draw: int
+    tools: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class ChatCall:
+    """A call as the server gave it: ``arguments`` are what the model wrote, JSON or not."""
+
+    id: str
+    name: str
+    arguments: str
 
 
 @dataclass(frozen=True)
@@ -48,6 +61,7 @@ class ChatReply:
     text: str
     cut: bool
     usage: Usage | None
+    calls: tuple[ChatCall, ...] = ()
 
 
 class ChatModel(Protocol):
@@ -91,7 +105,7 @@ class BudgetSpent(Exception):
         self.setting = setting
 
 
-def as_chat(messages: Sequence[tuple[str, str]]) -> tuple[Mapping[str, str], ...]:
+def as_chat(messages: Sequence[tuple[str, str]]) -> tuple[Mapping[str, Any], ...]:
     """Messages from pairs of role and content, with lone surrogates spelt out: no server takes them."""
     return tuple({"role": role, "content": printable(content)} for role, content in messages)
 

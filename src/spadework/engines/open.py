@@ -11,6 +11,7 @@ from spadework.engines.base import Engine
 if TYPE_CHECKING:
     from spadework.engines.local.engine import LocalEngine
     from spadework.engines.tinker.engine import TinkerEngine
+    from spadework.engines.vllm.engine import VllmEngine
 
 
 class MissingExtra(ImportError):
@@ -23,7 +24,9 @@ def open_engine(config: Config, model_dir: Path) -> Engine:
     Raises MissingExtra without the packages that it needs, what `LocalEngine.open` raises, and EngineFault for a
     service that cannot be used.
     """
-    return _open_tinker(config, model_dir) if config.engine.kind == "tinker" else _open_local(config, model_dir)
+    if config.engine.kind == "tinker":
+        return _open_tinker(config, model_dir)
+    return _open_vllm(config, model_dir) if config.engine.sampler == "vllm" else _open_local(config, model_dir)
 
 
 def notes_of(config: Config) -> tuple[str, ...]:
@@ -45,6 +48,18 @@ def _open_local(config: Config, model_dir: Path) -> LocalEngine:
             raise
         message = f"the local engine needs {error.name}, which is not installed: pip install 'spadework[train]'"
         raise MissingExtra(message) from error
+
+
+def _open_vllm(config: Config, model_dir: Path) -> VllmEngine:
+    from spadework.engines.vllm.look import require_ready
+    from spadework.engines.vllm.server import Server
+
+    server = Server(config.engine.vllm)
+    require_ready(config, server)  # before the weights are read, which may take long
+    local = _open_local(config, model_dir)
+    from spadework.engines.vllm.engine import VllmEngine
+
+    return VllmEngine(config, local, server)
 
 
 def _open_tinker(config: Config, model_dir: Path) -> TinkerEngine:

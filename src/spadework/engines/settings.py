@@ -35,8 +35,44 @@ class TinkerConfig(Section):
         return self
 
 
+class VllmConfig(Section):
+    """A vLLM server that samples from the adapter in training (`docs/vllm.md`)."""
+
+    base_url: str = "http://127.0.0.1:8000"
+    """Address of the server, without the `/v1` of its paths."""
+    model: str = ""
+    """The base model as the server calls it: its `--served-model-name`, or its `--model`."""
+    adapter_dir: str = ""
+    """Directory that the server sees at the same path; adapters are put there to be loaded. Empty: the temporary
+    directory of this machine."""
+    key_variable: str = ""
+    """Name of the environment variable that holds the key; without a name no key is sent."""
+    concurrency: Positive = 256
+    """Requests under way at once."""
+    max_mismatch: Annotated[float, Field(gt=0)] = 0.1
+    """Largest mean difference of log-probabilities between the server and this process, in a reply that is sampled and
+    scored whenever an adapter was loaded; above it the run ends."""
+    patience_s: Annotated[float, Field(gt=0)] = 60.0
+    """A server that cannot be reached, or fails, for so long is given up; the run can be continued."""
+    answer_timeout_s: Annotated[float, Field(gt=0)] = 3600.0
+    """Longest wait for one answer of a server that can be reached."""
+
+    @model_validator(mode="after")
+    def _is_an_address(self) -> VllmConfig:
+        if not self.base_url.startswith(("http://", "https://")) or "@" in self.base_url:
+            raise ValueError(
+                "engine.vllm.base_url must start with http:// or https:// and hold no password; the key belongs into "
+                "an environment variable, and its name into engine.vllm.key_variable"
+            )
+        if self.base_url.rstrip("/").endswith("/v1"):
+            raise ValueError("engine.vllm.base_url must not end in /v1, which is added to it; leave that out")
+        return self
+
+
 class EngineConfig(Section):
     kind: Literal["local", "tinker"] = "local"
+    sampler: Literal["local", "vllm"] = "local"
+    """What samples for the local engine: itself, or a vLLM server that is given each new adapter."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """Of the local engine; `auto` takes a GPU if there is one."""
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
@@ -51,6 +87,7 @@ class EngineConfig(Section):
     threads: Annotated[int, Field(ge=0)] = 0
     """CPU threads of the local engine; 0 takes every core that the process may use."""
     tinker: TinkerConfig = TinkerConfig()
+    vllm: VllmConfig = VllmConfig()
 
     @model_validator(mode="after")
     def _of_its_kind(self) -> EngineConfig:
@@ -62,6 +99,19 @@ class EngineConfig(Section):
             raise ValueError(
                 f'engine.{others[0]} has no effect with engine.kind "{self.kind}"; leave it out or change engine.kind'
             )
+        return self
+
+    @model_validator(mode="after")
+    def _of_its_sampler(self) -> EngineConfig:
+        given = [f"vllm.{name}" for name in changed(self.vllm)]
+        others = [name for name in changed(self) if name == "sample_batch"] if self.sampler == "vllm" else given
+        if others:
+            raise ValueError(
+                f'engine.{others[0]} has no effect with engine.sampler "{self.sampler}"; leave it out or change '
+                "engine.sampler"
+            )
+        if self.sampler == "vllm" and not self.vllm.model:
+            raise ValueError("engine.vllm.model is empty; set it to the name that the server has for the base model")
         return self
 
 

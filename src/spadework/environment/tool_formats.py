@@ -1,6 +1,6 @@
 """From an agent's reply to the calls that it makes.
 
-Model families write calls in one of three ways (`ToolFormat`); which one a model writes is read off its chat template
+Model families write calls in one of four ways (`ToolFormat`); which one a model writes is read off its chat template
 (`spadework.roles.tool_rendering`). A call that is not exactly right is never repaired and never carried out with
 arguments that the model did not write: it becomes a `Call` with a ``problem`` that says what is wrong and where, and
 that is what the model is answered with. What stands inside the thinking calls nothing.
@@ -25,6 +25,8 @@ _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
 _FUNCTION = re.compile(r"\s*<function=([^<>\n]*)>(.*)</function>\s*", re.DOTALL)
 _PARAMETER = re.compile(r"\s*<parameter=([^<>\n]*)>(.*?)</parameter>\s*", re.DOTALL)
 _LOOKS_LIKE_CALL = re.compile(r'\{\s*"(?:name|function)"\s*:')
+_CALL_HEADER = re.compile(r"<\|channel\|>([^\s<]*) to=([^\s<]*)<\|message\|>")
+_CALL_END = "<|call|>"
 _SPACE = re.compile(r"[\s;]*")
 
 
@@ -37,6 +39,8 @@ class ToolFormat(StrEnum):
     """`<tool_call><function=NAME><parameter=KEY>VALUE</parameter></function></tool_call>`"""
     BARE_JSON = "bare-json"
     """`{"name": …, "parameters": {…}}` as the whole reply, several of them one after the other"""
+    CHANNELS = "channels"
+    """`<|channel|>commentary to=functions.NAME<|message|>{…}<|call|>` as the end of the reply"""
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,22 @@ def read_tool_reply(reply: str, format: ToolFormat, tools: Sequence[Mapping[str,
     return ToolReply(calls, text.strip())
 
 
+def read_arguments(name: str, text: str) -> Call:
+    """The call of ``name`` whose arguments are the JSON ``text``; it has no id."""
+    if not text.strip():
+        return _malformed(name, "the call has no arguments; {} stands for none")
+    try:
+        arguments = _DECODER.decode(text.strip())
+    except (ValueError, RecursionError) as error:
+        return _malformed(name, _json_problem(error, text.strip()))
+    if not isinstance(arguments, dict):
+        return _malformed(name, "the arguments are not an object; write the JSON object itself")
+    return Call("", name, arguments) if name else _malformed("", "the call has no name")
+
+
 def _call_in_thinking(reply: str, text: str, unclosed: bool, format: ToolFormat) -> str:
+    if format is ToolFormat.CHANNELS:
+        return ""  # what a message is stands before it: thoughts of calls are none
     looks = _LOOKS_LIKE_CALL.search if format is ToolFormat.BARE_JSON else re.compile(_OPEN).search
     if looks(reply) is None or looks(text) is not None:
         return ""
@@ -133,6 +152,40 @@ def _bare_json(text: str, tools: Sequence[Mapping[str, Any]]) -> list[Call]:
         space = _SPACE.match(text, at + length)
         at = space.end() if space else at + length
     return calls
+
+
+def _channels(text: str, tools: Sequence[Mapping[str, Any]]) -> list[Call]:
+    calls: list[Call] = []
+    at = 0
+    while (header := _CALL_HEADER.search(text, at)) is not None:
+        call, at = _channel_call(text, header)
+        calls.append(call)
+        if at < 0:
+            break
+    return calls
+
+
+def _channel_call(text: str, header: re.Match[str]) -> tuple[Call, int]:
+    """The call behind ``header`` and where it ends; -1 if its end cannot be told."""
+    channel, recipient = header.groups()
+    name = recipient.removeprefix("functions.")
+    try:
+        arguments, end = _DECODER.raw_decode(text, header.end())
+    except (ValueError, RecursionError) as error:
+        if not text[header.end() :].removesuffix(_CALL_END):
+            return _malformed(name, "the call has no arguments; {} stands for none"), -1
+        return _malformed(name, _json_problem(error, text.removesuffix(_CALL_END), header.end())), -1
+    if name == recipient or not name:
+        problem = f"a call must go to functions.NAME, and this one goes to {_shown(recipient)}"
+    elif channel != "commentary":
+        problem = f"the call stands in the channel {_shown(channel)}; calls go to the channel commentary"
+    elif not text.startswith(_CALL_END, end):
+        problem = f"the call does not end in {_CALL_END} behind its arguments"
+    elif not isinstance(arguments, dict):
+        problem = "the arguments are not an object; write the JSON object itself"
+    else:
+        return Call("", name, arguments), end + len(_CALL_END)
+    return _malformed(name, problem), end
 
 
 def _json_call(text: str) -> tuple[Call, int]:
@@ -228,10 +281,11 @@ def _without_frame(text: str) -> str:
     return text.removeprefix("\n").removesuffix("\n")
 
 
-def _json_problem(error: Exception, text: str) -> str:
+def _json_problem(error: Exception, text: str, start: int = 0) -> str:
+    """``start`` is where the JSON begins in ``text``."""
     if isinstance(error, json.JSONDecodeError):
-        near = text[max(0, error.pos - 20) :].split(_CLOSE)[0].strip()
-        return f"the JSON is not right: {error.msg} at character {error.pos + 1}, near {_shown(near)}"
+        near = text[max(start, error.pos - 20) :].split(_CLOSE)[0].strip()
+        return f"the JSON is not right: {error.msg} at character {error.pos - start + 1}, near {_shown(near)}"
     if isinstance(error, RecursionError):
         return "the JSON is nested too deeply"
     return f"the JSON is not right: {error}"
@@ -271,4 +325,5 @@ _READERS: Mapping[ToolFormat, Callable[[str, Sequence[Mapping[str, Any]]], list[
     ToolFormat.JSON_TAGS: _json_tags,
     ToolFormat.XML_TAGS: _xml_tags,
     ToolFormat.BARE_JSON: _bare_json,
+    ToolFormat.CHANNELS: _channels,
 }

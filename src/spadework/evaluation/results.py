@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
+from spadework.config import Thinking
 from spadework.evaluation.bootstrap import Interval, bootstrap, paired_bootstrap
 from spadework.evaluation.items import Split
 from spadework.roles.episode import EpisodeEnd
@@ -43,7 +44,7 @@ class Evaluation:
     sha256: str
     renderer: str
     prompts: str
-    thinking: bool
+    thinking: Thinking
     temperature: float
     policy_version: int
     iterations: int | None

@@ -20,12 +20,10 @@ async def evaluate_served(items: ItemList, config: Config, model: ChatModel) -> 
     """Ask what `HeldOut` asks, with the same draws, in the words that `endpoint.prompts` names.
 
     The server renders the conversation: whether the model thinks is its affair, and is recorded as not asked for.
-    Raises EndpointError, BudgetSpent, and ValueError for plays with tool calls.
+    Raises EndpointError and BudgetSpent.
     """
     agent = config.agent.model_copy(update={"temperature": config.evaluation.temperature})
     prompts = prompt_style(config.endpoint.prompts, _no_tokens)
-    if agent.action_format == "tool_call":
-        raise ValueError("a model at an endpoint is asked in texts: agent.action_format must be boxed or raw")
     player = TextPlayer(model, prompts, agent, agent.action_format, DRAWS_SEED)
 
     async def play(requests: Sequence[EpisodeRequest], sandbox: ProgramHost) -> Played:

@@ -130,6 +130,8 @@ def _length_readings(episodes: Sequence[Episode]) -> Readings:
     }
     if turns:
         found["agent/reply_tokens"] = sampled / turns
+        ended = sum(turn.thinking_ended for episode in episodes for turn in episode.turns)
+        found["agent/thinking_ended_share"] = ended / turns
         found["learning/entropy"] = -math.fsum(x for episode in episodes for x in episode.logprobs_T) / sampled
     return found | _call_readings(episodes)
 

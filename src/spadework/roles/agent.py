@@ -9,15 +9,16 @@ many episodes at once is `plays`' work.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from spadework.config import AgentConfig
 from spadework.engines.base import Cohort, ContextTooLong, Sample, SamplingParams, StopReason
+from spadework.environment.actions import ActionFormat
 from spadework.roles.conversation import Conversation, TextConversation, ToolConversation
 from spadework.roles.episode import Arm, Episode, EpisodeEnd, Turn
 from spadework.roles.prompts import PromptStyle
-from spadework.roles.rendering import Rendering
+from spadework.roles.rendering import Ids, Rendering
 from spadework.roles.tool_rendering import ToolRendering
 from spadework.sandbox.outcomes import EnvironmentFault, FaultKind, InfrastructureFault, Outcome, Transition
 from spadework.seeding import derive_seed
@@ -93,6 +94,7 @@ class Said:
     text: str | None
     end: EpisodeEnd | None = None
     outcome: Outcome = Outcome.OK
+    thinking_ended: bool = False
 
 
 class Seat(Protocol):
@@ -112,8 +114,9 @@ async def play_episode(
 ) -> Episode:
     """Play ``request`` to its end. Faults of the program or the host end it without a return and are not raised.
 
-    Turn t is sampled with the seed that (run seed, environment, arm, seed, t) names. A reply that its budget cut
-    ends the episode without another step, and a prompt that leaves no room for a reply is not part of the stream.
+    Turn t is sampled with the seed that (run seed, environment, arm, seed, t) names. Thinking that reaches a budget of
+    its own is ended by tokens that were not sampled, and the answer is sampled behind them. A reply that its budget
+    cut ends the episode without another step, and a prompt that leaves no room for a reply is not part of the stream.
     The member does not leave the cohort here.
     """
     recording = Recording(request)
@@ -154,7 +157,7 @@ async def _turns(recording: Recording, observation: str, play: Play, seat: Seat,
     for turn in range(turn_limit):
         said = await seat.reply(recording.observation, turn)
         if said.text is not None:
-            recording.reply(said.text)
+            recording.reply(said.text, said.thinking_ended)
         if said.end is not None or said.text is None:
             return recording.end(said.end or EpisodeEnd.CONTEXT_FULL, said.outcome)
         action = seat.action(said.text, turn)
@@ -178,45 +181,88 @@ class _TokenSeat:
     cohort: Cohort
     member: int
     player: Player
-    sampled_ids: Sequence[int] = ()
+    reply_ids: Ids = ()
+    """All that stands behind the last prompt."""
 
     async def reply(self, observation: str, turn: int) -> Said:
-        config, rendering, request = self.player.config, self.player.rendering, self.request
+        config, request = self.player.config, self.request
         if turn == 0:
             prompt_ids = self.conversation.first_prompt(observation, request.hint)
         else:
-            before = self.stream.ids[: len(self.stream.ids) - len(self.sampled_ids)]
-            prompt_ids = self.conversation.next_prompt(before, self.sampled_ids, observation)
-        budget = min(config.max_episode_tokens, self.player.max_context_tokens)
-        room = min(config.max_reply_tokens, budget - len(prompt_ids))
+            before = self.stream.ids[: len(self.stream.ids) - len(self.reply_ids)]
+            prompt_ids = self.conversation.next_prompt(before, self.reply_ids, observation)
+        room = min(config.max_reply_tokens, self._budget - len(prompt_ids))
         if room < min(SMALLEST_REPLY_TOKENS, config.max_reply_tokens):
             return Said(None, EpisodeEnd.CONTEXT_FULL)
-        self.stream.prompt(prompt_ids)
-        names = (request.environment_id, request.arm.value, request.seed, turn)
-        seed = derive_seed(self.player.run_seed, "episode", *names)
-        params = SamplingParams(max_tokens=room, stop_ids=rendering.stop_ids, seed=seed, temperature=config.temperature)
+        thinking = min(config.max_thinking_tokens or room, room)
         try:
-            sample = await self.cohort.sample(self.member, prompt_ids, params)
+            sample = await self._sample(prompt_ids, thinking, "episode", turn)
         except ContextTooLong:
             return Said(None, EpisodeEnd.CONTEXT_FULL)
+        self.reply_ids = sample.token_ids_T
+        if sample.stop_reason is StopReason.STOP:
+            return Said(self._text)
+        cut = EpisodeEnd.REPLY_CUT if room == config.max_reply_tokens else EpisodeEnd.CONTEXT_FULL
+        if thinking == room:
+            return Said(self._text, cut, Outcome.AGENT_FAULT)
+        return await self._answer(prompt_ids, room - thinking, cut, turn)
+
+    async def _answer(self, prompt_ids: Ids, room: int, cut: EpisodeEnd, turn: int) -> Said:
+        """The rest of a reply behind the thinking in it, which ends here at the latest."""
+        ending = self.conversation.thinking_end(self.reply_ids)
+        before = (*prompt_ids, *self.reply_ids, *(ending or ()))
+        left = self._budget - len(before)
+        full = Said(self._text, EpisodeEnd.CONTEXT_FULL, Outcome.AGENT_FAULT)
+        if left < 1:
+            return full
+        try:
+            sample = await self._sample(before, min(room, left), "answer", turn)
+        except ContextTooLong:
+            return full
+        self.reply_ids = (*self.reply_ids, *(ending or ()), *sample.token_ids_T)
+        if sample.stop_reason is StopReason.STOP:
+            return Said(self._text, thinking_ended=ending is not None)
+        end = EpisodeEnd.CONTEXT_FULL if left < room else cut
+        return Said(self._text, end, Outcome.AGENT_FAULT, ending is not None)
+
+    async def _sample(self, before: Ids, room: int, what: str, turn: int) -> Sample:
+        """Sample behind ``before`` and take all of it into the stream."""
+        request, player = self.request, self.player
+        names = (request.environment_id, request.arm.value, request.seed, turn)
+        params = SamplingParams(
+            max_tokens=room,
+            stop_ids=player.rendering.stop_ids,
+            seed=derive_seed(player.run_seed, what, *names),
+            temperature=player.config.temperature,
+        )
+        sample = await self.cohort.sample(self.member, before, params)
+        self.stream.prompt(before)
         self.stream.reply(sample)
-        self.sampled_ids = sample.token_ids_T
-        text = rendering.reply_text(sample.token_ids_T)
-        if sample.stop_reason is StopReason.LENGTH:
-            end = EpisodeEnd.REPLY_CUT if room == config.max_reply_tokens else EpisodeEnd.CONTEXT_FULL
-            return Said(text, end, Outcome.AGENT_FAULT)
-        return Said(text)
+        return sample
+
+    @property
+    def _budget(self) -> int:
+        return min(self.player.config.max_episode_tokens, self.player.max_context_tokens)
+
+    @property
+    def _text(self) -> str:
+        return self.conversation.reply_text(self.reply_ids)
 
     def action(self, reply: str, turn: int) -> str:
         return self.conversation.action(reply, turn)
 
 
-def _conversation(program: OpenProgram, player: Player) -> Conversation:
-    """Raises EnvironmentFault if the program is not of the kind that the configuration asks for."""
-    format = player.config.action_format
+def require_kind(program: OpenProgram, format: ActionFormat) -> None:
+    """Raises EnvironmentFault if the program is not of the kind that plays in ``format`` need."""
     if program.info.uses_tools != (format == "tool_call"):
         kind = "a tool environment" if program.info.uses_tools else "no tool environment"
         raise EnvironmentFault(FaultKind.CONTRACT, f"the program is {kind}, and agent.action_format is {format!r}")
+
+
+def _conversation(program: OpenProgram, player: Player) -> Conversation:
+    """Raises EnvironmentFault if the program is not of the kind that the configuration asks for."""
+    format = player.config.action_format
+    require_kind(program, format)
     if format == "tool_call":
         if player.tools is None:
             raise ValueError("a player whose action format is tool_call needs a tool rendering")
@@ -226,11 +272,15 @@ def _conversation(program: OpenProgram, player: Player) -> Conversation:
 
 @dataclass
 class Stream:
-    """The tokens of an episode so far; empty where nobody deals in tokens."""
+    """The tokens of an episode so far; empty where nobody deals in tokens.
+
+    ``policy_version`` is that of the weights that sampled the last of them.
+    """
 
     ids: list[int] = field(default_factory=list)
     sampled: list[bool] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
+    policy_version: int | None = None
 
     def prompt(self, prompt_ids: Sequence[int]) -> None:
         """Take the ids that are new in ``prompt_ids``; those before them are the stream so far, to the token."""
@@ -243,6 +293,7 @@ class Stream:
         if len(sample.logprobs_T) != len(sample.token_ids_T):
             raise AssertionError("the engine gave another number of log-probabilities than of tokens")
         self._append(sample.token_ids_T, True, sample.logprobs_T)
+        self.policy_version = sample.policy_version
 
     def _append(self, ids: Sequence[int], sampled: bool, logprobs: Sequence[float]) -> None:
         self.ids += ids
@@ -259,16 +310,24 @@ class Recording:
     stream: Stream = field(default_factory=Stream)
     observation: str = ""
 
-    def reply(self, text: str) -> None:
-        self.turns.append(Turn(self.observation, text, action="", reward=0.0))
+    def reply(self, text: str, thinking_ended: bool) -> None:
+        version = self.stream.policy_version
+        self.turns.append(
+            Turn(
+                self.observation,
+                text,
+                action="",
+                reward=0.0,
+                policy_version=version,
+                thinking_ended=thinking_ended,
+            )
+        )
 
     def act(self, action: str) -> None:
-        turn = self.turns[-1]
-        self.turns[-1] = Turn(turn.observation, turn.reply, action, turn.reward)
+        self.turns[-1] = replace(self.turns[-1], action=action)
 
     def earn(self, transition: Transition) -> None:
-        turn = self.turns[-1]
-        self.turns[-1] = Turn(turn.observation, turn.reply, turn.action, transition.reward)
+        self.turns[-1] = replace(self.turns[-1], reward=transition.reward)
         self.observation = transition.observation
 
     def fault(self, fault: EnvironmentFault | InfrastructureFault) -> Episode:

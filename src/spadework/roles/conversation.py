@@ -22,6 +22,14 @@ class Conversation(Protocol):
 
     def first_prompt(self, observation: str, hint: str | None) -> Ids: ...
 
+    def reply_text(self, sampled_ids: Sequence[int]) -> str:
+        """The text in which `action` finds what the environment is stepped with."""
+        ...
+
+    def thinking_end(self, sampled_ids: Sequence[int]) -> Ids | None:
+        """See `Rendering.thinking_end`."""
+        ...
+
     def action(self, reply: str, turn: int) -> str:
         """What the environment is stepped with. ``turn`` counts from 0."""
         ...
@@ -40,6 +48,12 @@ class TextConversation:
     def first_prompt(self, observation: str, hint: str | None) -> Ids:
         return self._rendering.first_prompt(self._prompts.agent_messages(observation, hint, self._format))
 
+    def reply_text(self, sampled_ids: Sequence[int]) -> str:
+        return self._rendering.reply_text(sampled_ids)
+
+    def thinking_end(self, sampled_ids: Sequence[int]) -> Ids | None:
+        return self._rendering.thinking_end(sampled_ids, calls=False)
+
     def action(self, reply: str, turn: int) -> str:
         return parse_action(reply, self._format).action
 
@@ -56,19 +70,26 @@ class ToolConversation:
         self._tools: tuple[dict[str, Any], ...] = ()
 
     def first_prompt(self, observation: str, hint: str | None) -> Ids:
-        opening = _decoded(observation, first=True)
+        opening = decoded(observation, first=True)
         self._tools = opening.tools
         messages = self._prompts.agent_messages("\n\n".join(opening.told), hint, "tool_call")
         return self._rendering.rendering.first_prompt(messages, self._tools)
+
+    def reply_text(self, sampled_ids: Sequence[int]) -> str:
+        return self._rendering.rendering.reply_with_calls(sampled_ids)
+
+    def thinking_end(self, sampled_ids: Sequence[int]) -> Ids | None:
+        return self._rendering.rendering.thinking_end(sampled_ids, calls=True)
 
     def action(self, reply: str, turn: int) -> str:
         return self._rendering.read(reply, self._tools, turn).action
 
     def next_prompt(self, prompt_ids: Sequence[int], sampled_ids: Sequence[int], observation: str) -> Ids:
-        return self._rendering.next_prompt(prompt_ids, sampled_ids, _decoded(observation).messages)
+        return self._rendering.next_prompt(prompt_ids, sampled_ids, decoded(observation).messages)
 
 
-def _decoded(observation: str, first: bool = False) -> ToolObservation:
+def decoded(observation: str, first: bool = False) -> ToolObservation:
+    """What a tool environment says. Raises EnvironmentFault."""
     try:
         return decode_observation(observation, first)
     except NotToolObservation as error:

@@ -37,13 +37,18 @@ class Turn:
     """One reply and what the environment answered.
 
     ``observation`` is what the agent saw before replying. ``action`` is empty and ``reward`` is zero if the
-    reply was cut, since the environment was then not stepped.
+    reply was cut, since the environment was then not stepped. ``policy_version`` counts the optimiser steps behind the
+    weights that sampled the reply; None if they are not the run's, or if an earlier version kept the episode. If
+    ``thinking_ended``, the thinking reached its budget: what ended it stands in the reply and was not sampled, and the
+    answer is a second run of sampled tokens.
     """
 
     observation: str
     reply: str
     action: str
     reward: float
+    policy_version: int | None = None
+    thinking_ended: bool = False
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from jinja2 import TemplateError
 
+from spadework.config import Thinking
+from spadework.environment.actions import outside_thinking
 from spadework.roles.messages import Message
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ _SYSTEM_OPENING = (Message("system", "Be brief."), *_OPENING)
 _REPLIES = ("red", "Blue, I think:\n\n  azure {x}")
 _OPEN_THINKING = "<think>"
 _THINKING_REPLIES = tuple(f"{_OPEN_THINKING}\nWhich one?\n</think>\n\n{reply}" for reply in _REPLIES)
+_END_OF_THINKING = "\n</think>\n\n"
 _THINKING_MARKS = frozenset((_OPEN_THINKING, "</think>"))
 _QUESTIONS = ("Another one?", '\n 42 <b>\\boxed{7}</b>\n\nAnd "one" more: é✓')
 
@@ -42,6 +45,14 @@ _QUESTIONS = ("Another one?", '\n 42 <b>\\boxed{7}</b>\n\nAnd "one" more: é✓'
 _SWITCHES: Mapping[str, Any] = MappingProxyType({"truncate_history_thinking": False, "date_string": "26 Jul 2024"})
 """For templates that know them: keep earlier thinking (Nemotron); not today's date, with which equal runs would differ
 from day to day (Llama, whose own default this date is)."""
+
+_DAY = (("%Y", "2024"), ("%m", "07"), ("%d", "26"), ("%b", "Jul"), ("%B", "July"))
+_CLOCK = "strftime_now"
+_STOPPED_CLOCK = (
+    f"{{%- macro {_CLOCK}(format) -%}}{{{{ format{''.join(f'|replace({a!r}, {b!r})' for a, b in _DAY)} }}}}"
+    "{%- endmacro %}\n"
+)
+"""Stands before a template that asks for the day (gpt-oss), for the same reason."""
 
 _FAMILIES = ("qwen3", "nemotron-3", "llama-3")
 """Renderers that are tried for any model; one is taken only if it renders as the model's own template does."""
@@ -95,6 +106,8 @@ class Rendering:
         self._prompt = self._render(_OPENING)
         self.opens_thinking = self.decode(self._prompt).rstrip().endswith(_OPEN_THINKING)
         """Whether the header of a reply opens its thinking."""
+        self.thinks = self.opens_thinking or _has_thinking_switch(tokenizer)
+        """Whether the template has a word of thinking."""
         self._probe = Message("assistant", (_THINKING_REPLIES if self.opens_thinking else _REPLIES)[0])
         full = self._render((*_OPENING, self._probe, Message("user", _QUESTIONS[0])))
         self._specials = _special_tokens(tokenizer)
@@ -105,7 +118,7 @@ class Rendering:
         if full[: len(self._prompt)] != self._prompt or end is None:
             raise RenderingRefused(_rewrites(name, "no reply stands between its prompt and a token that ends it"))
         self._reply = full[len(self._prompt) : len(self._prompt) + end + 1]
-        self._require_one_part(name)
+        self._require_known_parts(name)
         self.stop_ids: Ids = tuple(dict.fromkeys((self._reply[-1], *known)))
         self._takes_system = self._accepts_system()
         self._opening_frame = self._frame(lambda message: self._render([message]))
@@ -144,6 +157,19 @@ class Rendering:
         finished = bool(sampled_ids) and sampled_ids[-1] in self.stop_ids
         return self.decode(sampled_ids[:-1] if finished else sampled_ids)
 
+    def reply_with_calls(self, sampled_ids: Sequence[int]) -> str:
+        """The text of a reply in which `read_tool_reply` finds its calls."""
+        return self.reply_text(sampled_ids)
+
+    def thinking_end(self, sampled_ids: Sequence[int], calls: bool) -> Ids | None:
+        """The ids that end the thinking in which a reply stops; None if it does not stop within any.
+
+        With ``calls`` a call may follow as well as an answer.
+        """
+        opened = _OPEN_THINKING if self.opens_thinking else ""
+        _, unclosed = outside_thinking(opened + self.decode(sampled_ids))
+        return self.encode(_END_OF_THINKING) if unclosed else None
+
     def prove_append_only(self, replies: Sequence[str]) -> None:
         """Build a probe conversation turn by turn and compare it with its full render.
 
@@ -172,7 +198,7 @@ class Rendering:
         places = (place for place, token in enumerate(ids) if token in ends)
         return next((place for place in places if _REPLIES[0] in self.decode(ids[:place])), None)
 
-    def _require_one_part(self, name: str) -> None:
+    def _require_known_parts(self, name: str) -> None:
         """Raises RenderingRefused for replies in channels: the token that ends a channel would end the reply."""
         text = self.decode(self._reply[:-1])
         inside = [token for token in self._specials if token in text and token not in _THINKING_MARKS]
@@ -257,11 +283,12 @@ class Rendering:
         return [self._parted(item, marks) for item in value] if isinstance(value, list | tuple) else value
 
 
-def open_rendering(tokenizer: Tokenizer, model: str | Path, thinking: bool) -> Rendering:
+def open_rendering(tokenizer: Tokenizer, model: str | Path, thinking: Thinking) -> Rendering:
     """The rendering of ``model`` (a name or a directory), proven to be append-only.
 
     A hand-written renderer is taken if it renders the opening of a conversation exactly as the tokenizer's own
-    template does; otherwise the template itself is. ``thinking`` is passed on to templates that know it.
+    template does; otherwise the template itself is. ``thinking`` is passed on to templates that know it; an effort is
+    asked of those that know efforts.
 
     Raises RenderingRefused, naming the template and the remedy, if there is no template or it rewrites its history.
     """
@@ -269,22 +296,59 @@ def open_rendering(tokenizer: Tokenizer, model: str | Path, thinking: bool) -> R
         raise RenderingRefused(
             f"{model} has no chat template: add `chat_template` to its tokenizer, or use an instruction-tuned model"
         )
+    if isinstance(thinking, str) and not _knows_efforts(tokenizer):
+        raise RenderingRefused(
+            f"the chat template of {model} knows no efforts of thinking, so agent.thinking = {thinking!r} cannot be "
+            "asked of it; set it to true or false"
+        )
+    from spadework.roles.channels import open_channels, speaks_in_channels
+
+    if speaks_in_channels(tokenizer):
+        if not thinking:
+            raise RenderingRefused(
+                f"the model {model} thinks in a channel of its own, which agent.thinking = false cannot switch off; "
+                'set it to "low", "medium" or "high"'
+            )
+        return open_channels(tokenizer, _of_template(tokenizer, thinking), str(model))
     if not thinking and _opens_thinking(tokenizer):
         raise RenderingRefused(
             f"the chat template of {model} opens the thinking of every reply, which agent.thinking = false cannot "
             "switch off; set it to true, or use a template that leaves thinking out"
         )
-    for config in _hand_written(str(model), thinking):
-        renderer = _matching(tokenizer, config, thinking)
+    for config in _hand_written(str(model), thinking) if isinstance(thinking, bool) else ():
+        renderer = _matching(tokenizer, config, bool(thinking))
         if renderer is not None:
             rendering = Rendering(tokenizer, renderer, f"{model} ({config.name} renderer)")
             rendering.prove_append_only(_THINKING_REPLIES if rendering.opens_thinking else _REPLIES)
             return rendering
-    renderers = _package()
-    config = renderers.DefaultRendererConfig(enable_thinking=thinking, **_SWITCHES)
-    rendering = Rendering(tokenizer, renderers.create_renderer(tokenizer, config), str(model))
+    rendering = Rendering(tokenizer, _of_template(tokenizer, thinking), str(model))
     rendering.prove_append_only(_THINKING_REPLIES if thinking else _REPLIES)
     return rendering
+
+
+def _of_template(tokenizer: Tokenizer, thinking: Thinking) -> Renderer:
+    """The renderer that asks the tokenizer's own template."""
+    renderers = _package()
+    options = {"enable_thinking": bool(thinking), **_SWITCHES}
+    if isinstance(thinking, str):
+        options["reasoning_effort"] = thinking
+    if isinstance(tokenizer.chat_template, str) and _CLOCK in tokenizer.chat_template:
+        options["chat_template"] = _STOPPED_CLOCK + tokenizer.chat_template
+    config = renderers.DefaultRendererConfig(**options)
+    renderer: Renderer = renderers.create_renderer(tokenizer, config)
+    return renderer
+
+
+def _knows_efforts(tokenizer: Tokenizer) -> bool:
+    options = {"add_generation_prompt": True, "tokenize": False, "enable_thinking": True, **_SWITCHES}
+    try:
+        texts = [
+            tokenizer.apply_chat_template(_as_dicts(_OPENING), reasoning_effort=effort, **options)
+            for effort in ("low", "high")
+        ]
+    except TemplateError:
+        return False  # opening the rendering says so
+    return bool(texts[0] != texts[1])
 
 
 def _opens_thinking(tokenizer: Tokenizer) -> bool:
@@ -295,6 +359,19 @@ def _opens_thinking(tokenizer: Tokenizer) -> bool:
     except TemplateError:
         return False  # opening the rendering says so
     return text.rstrip().endswith(_OPEN_THINKING)
+
+
+def _has_thinking_switch(tokenizer: Tokenizer) -> bool:
+    """Whether the template opens a reply in another way if thinking is off."""
+    options = {"add_generation_prompt": True, "tokenize": False, **_SWITCHES}
+    try:
+        texts = [
+            tokenizer.apply_chat_template(_as_dicts(_OPENING), enable_thinking=thinking, **options)
+            for thinking in (True, False)
+        ]
+    except TemplateError:
+        return False  # opening the rendering says so
+    return bool(texts[0] != texts[1])
 
 
 def _hand_written(model: str, thinking: bool) -> Iterator[RendererConfig]:

@@ -81,9 +81,8 @@ def _format(rendering: Rendering, prompt: Ids) -> ToolFormat:
         written = full[shared:]
     else:
         written = full[len(prompt) :]
-    reply = rendering.decode(written)
-    for stop in rendering.stop_ids:
-        reply = reply.split(rendering.decode([stop]))[0]
+    end = next((place for place, token in enumerate(written, 1) if token in rendering.stop_ids), len(written))
+    reply = rendering.reply_with_calls(written[:end])
     for format in ToolFormat:
         calls = read_tool_reply(reply, format, [PROBE_TOOL], 0).calls
         if len(calls) == 1 and (calls[0].name, calls[0].arguments, calls[0].problem) == (_NAME, _ARGUMENTS, ""):

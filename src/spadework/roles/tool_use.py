@@ -33,12 +33,16 @@ def trained_tokens(episode: Episode, train_malformed_calls: bool) -> tuple[bool,
     """``sampled_T`` without the replies that hold a malformed call, unless those are trained as well."""
     if train_malformed_calls or call_counts(episode) is None:
         return episode.sampled_T
-    left_out = [any(call.problem for call in read_calls(turn.action)) for turn in episode.turns]
+    left_out = [
+        any(call.problem for call in read_calls(turn.action))
+        for turn in episode.turns
+        for _ in range(2 if turn.thinking_ended else 1)
+    ]
     marks: list[bool] = []
-    reply = -1
+    run_of_sampled = -1
     for sampled, run in groupby(episode.sampled_T):
-        reply += sampled
-        marks += [sampled and not left_out[reply]] * len(list(run))
+        run_of_sampled += sampled
+        marks += [sampled and not left_out[run_of_sampled]] * len(list(run))
     return tuple(marks)
 
 

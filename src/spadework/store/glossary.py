@@ -37,6 +37,7 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "agent/episodes": "Plain episodes with a return.",
         "agent/turns": "Mean turns of an episode.",
         "agent/reply_tokens": "Mean tokens of one reply.",
+        "agent/thinking_ended_share": "Share of replies whose thinking was ended at `agent.max_thinking_tokens`.",
         "agent/episode_tokens": "Mean tokens of one episode, observations included.",
         "agent/cut_share": "Share of episodes that ended because a reply reached its token budget.",
         "agent/turn_limit_share": "Share of episodes that ended because their turns were used up.",

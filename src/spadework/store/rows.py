@@ -152,7 +152,10 @@ def attempt_record(row: tuple[Any, ...], gates: tuple[GateRow, ...]) -> AttemptR
 
 def transcript_row(episode: Episode) -> tuple[bytes, bytes, bytes, bytes]:
     """Turns with the final observation, token ids, sampled marks and log-probabilities (64 bits: exact)."""
-    turns = [[turn.observation, turn.reply, turn.action, turn.reward] for turn in episode.turns]
+    turns = [
+        [turn.observation, turn.reply, turn.action, turn.reward, turn.policy_version, turn.thinking_ended]
+        for turn in episode.turns
+    ]
     return (
         pack_text(json.dumps([turns, episode.final_observation])),
         zlib.compress(np.asarray(episode.token_ids_T, dtype="<i4").tobytes(), COMPRESSION_LEVEL),

@@ -55,7 +55,10 @@ def read(directory: Path) -> Saved:
         if state.get("engine", ENGINE) != ENGINE:
             raise CheckpointUnusable(f"{path} is of the engine {state['engine']}; set engine.kind to it")
         if state["format"] != FORMAT:
-            raise CheckpointUnusable(f"{path} has format {state['format']}; this version reads format {FORMAT}")
+            raise CheckpointUnusable(
+                f"{path} has format {state['format']}; this version reads format {FORMAT}; "
+                "use the version that wrote it or start a new run"
+            )
         version = int(state["policy_version"])
         path = directory / WEIGHTS
         weights = load_file(path)

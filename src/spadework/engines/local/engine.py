@@ -227,6 +227,12 @@ class LocalEngine:
 
         await self._run(work)
 
+    async def write_adapter(self, directory: Path) -> None:
+        """Write the adapter alone, as peft reads it. Raises ValueError if all weights are trained."""
+        if self._base is None:
+            raise ValueError("there is no adapter: model.lora_rank is 0")
+        await self._run(lambda: adapter.write(directory, self._model.network, str(self._directory)))
+
     async def weight_checksum(self) -> str:
         """A digest of the bits of every weight that is trained: any change of the weights shows."""
 

@@ -56,6 +56,10 @@ class BatchCache:
         self._memory = shape.zeros(0)
         self.cache_LXBHSD = shape.zeros(shape.layers, 2, 0, shape.heads, 0, shape.width)
 
+    def empty(self) -> MemberCache:
+        """One that knows nothing."""
+        return self._shape.empty()
+
     def start(self, members: Sequence[MemberCache], prefix_B: npt.NDArray[np.int64], slots: int) -> None:
         """Lay out one row per member with its first ``prefix_B`` tokens, and room for ``slots`` slots."""
         self.cache_LXBHSD = self._allocate(len(members), slots)

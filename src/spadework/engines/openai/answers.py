@@ -14,17 +14,21 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from spadework.engines.chat import ChatReply, Usage, printable
+from spadework.engines.chat import ChatCall, ChatReply, Usage, printable
 
 MAX_SHOWN_CHARS = 200
-_OK = 200
-_TRANSIENT = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
+OK = 200
+TRANSIENT = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 _TOO_LONG = re.compile(
     r"context.?(length|window|size)|maximum context|prompt is too long|reduce the length|too many tokens|"
     r"max_(completion_)?tokens.{0,3} is too large",
     re.IGNORECASE,
 )
 _OUT_OF_CREDIT = ("insufficient_quota", "billing_hard_limit_reached")
+_NO_TOOLS = re.compile(
+    r"(tool|function.?call).*(support|enabl|requir|allow)|(support|enabl|requir|allow).*(tool|function.?call)",
+    re.IGNORECASE,
+)
 _API = "endpoint.base_url, which usually ends in /v1"
 
 
@@ -69,22 +73,22 @@ class TooLong(Exception):
     """The context of the model is too small for the request."""
 
 
-def read_answer(answer: Answer) -> ChatReply:
-    """The reply in ``answer``. Raises TryAgain, Empty, Refused and TooLong."""
-    if answer.status != _OK:
-        raise _error(answer.status, _told(answer.body), _wait_s(answer.headers))
-    value = _object(answer)
+def read_answer(answer: Answer, tools: bool = False) -> ChatReply:
+    """The reply in ``answer``, to a request with ``tools`` or without. Raises TryAgain, Empty, Refused and TooLong."""
+    if answer.status != OK:
+        raise _error(answer.status, told(answer.body), wait_s(answer.headers), tools)
+    value = object_of(answer, _API)
     error = value.get("error")
     if error:
         code = error.get("code") if isinstance(error, dict) else None
-        raise _error(code if isinstance(code, int) else 500, _told(answer.body), 0.0)
+        raise _error(code if isinstance(code, int) else 500, told(answer.body), 0.0, tools)
     choices = value.get("choices")
     if not isinstance(choices, list) or not choices:
         raise Empty("the answer has no choices")
-    return _choice(choices[0], _usage(value.get("usage")))
+    return _choice(choices[0], _usage(value.get("usage")), tools)
 
 
-def _choice(choice: object, usage: Usage | None) -> ChatReply:
+def _choice(choice: object, usage: Usage | None, tools: bool) -> ChatReply:
     message = choice.get("message") if isinstance(choice, dict) else None
     if not isinstance(choice, dict) or not isinstance(message, dict):
         raise Empty("the first choice has no message", usage=usage)
@@ -93,17 +97,37 @@ def _choice(choice: object, usage: Usage | None) -> ChatReply:
         raise Empty("the server's content filter withheld the reply", final=True, usage=usage)
     if isinstance(content, list):
         content = "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
-    if content is None and finish == "length":
-        content = ""  # its budget ended within the thinking, which some servers keep apart
+    calls = _calls(message.get("tool_calls"), usage) if tools else ()
+    if content is None and (finish == "length" or calls):
+        content = ""  # its budget ended within the thinking, which some servers keep apart, or there are calls alone
     if not isinstance(content, str):
         refusal = message.get("refusal")
         if isinstance(refusal, str) and refusal:
             raise Empty(f"the model declined: {shown(refusal)}", final=True, usage=usage)
         raise Empty("the message has no content", usage=usage)
-    if finish not in ("stop", "length"):
+    if finish not in ("stop", "length") and not (calls and finish == "tool_calls"):
         reason = f"the reply ended for the reason {shown(repr(finish))}, neither stop nor length"
         raise Empty(reason, final=True, usage=usage)
-    return ChatReply(printable(content), finish == "length", usage)
+    return ChatReply(printable(content), finish == "length", usage, calls)
+
+
+def _calls(entries: object, usage: Usage | None) -> tuple[ChatCall, ...]:
+    """Calls whose fields have no text in them are kept as calls without: whoever reads them says what is wrong."""
+    if not entries:
+        return ()
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise Empty("its tool calls are no list of objects", usage=usage)
+    calls: list[ChatCall] = []
+    for entry in entries:
+        function = entry.get("function")
+        if not isinstance(function, dict):
+            raise Empty("one of its tool calls is none of a function", usage=usage)
+        arguments = function.get("arguments")
+        if isinstance(arguments, dict):  # some servers give the object itself
+            arguments = json.dumps(arguments, ensure_ascii=False)
+        fields = (entry.get("id"), function.get("name"), arguments)
+        calls.append(ChatCall(*(printable(field) if isinstance(field, str) else "" for field in fields)))
+    return tuple(calls)
 
 
 def _usage(value: object) -> Usage | None:
@@ -115,7 +139,8 @@ def _usage(value: object) -> Usage | None:
     return Usage(*(int(count) for count in counts if count is not None))
 
 
-def _object(answer: Answer) -> dict[str, Any]:
+def object_of(answer: Answer, setting: str) -> dict[str, Any]:
+    """The JSON object in ``answer``. Raises TryAgain, and NotTheApi, which says to check ``setting``."""
     kind = answer.headers.get("content-type", "no content type").partition(";")[0].strip()
     try:
         value = json.loads(answer.body)
@@ -123,9 +148,9 @@ def _object(answer: Answer) -> dict[str, Any]:
         if "json" in kind:
             raise TryAgain(f"the answer is broken JSON of {len(answer.body)} bytes") from None
         what = "a web page" if "html" in kind else f"{shown(kind)} that is no JSON"
-        raise NotTheApi(f"it answered with {what}", f"check {_API}") from None
+        raise NotTheApi(f"it answered with {what}", f"check {setting}") from None
     if not isinstance(value, dict):
-        raise NotTheApi("it answered with JSON that is no object", f"check {_API}")
+        raise NotTheApi("it answered with JSON that is no object", f"check {setting}")
     return value
 
 
@@ -133,13 +158,22 @@ class NotTheApi(Refused):
     """What answers is not the API: a wrong address, or something that stands in for a server that is away."""
 
 
-def _error(status: int, told: tuple[str, str], after_s: float) -> Exception:
-    """``told`` are the server's words and its code for the error."""
-    words, code = told
+def _error(status: int, said: tuple[str, str], after_s: float, tools: bool) -> Exception:
+    """``said`` are the server's words and its code for the error."""
+    words, code = said
     reason = f"it answered {status}" + (f": {words}" if words else "")
+    if tools and status in (400, 404, 422, 500, 501) and not _TOO_LONG.search(words):
+        if _NO_TOOLS.search(words):
+            return Refused(
+                reason,
+                "start the server with support for tool calls (vLLM: --enable-auto-tool-choice and --tool-call-parser; "
+                "llama.cpp: --jinja) and a model that makes them, or measure the model in games",
+            )
+        if status == 500 and "parse" in words:  # of what the model wrote, and it would write it again
+            return Empty(reason, final=True)
     if code in _OUT_OF_CREDIT:
         return Refused(reason, "add credit to the account of the key, then give the same command again")
-    if status in _TRANSIENT:
+    if status in TRANSIENT:
         return TryAgain(reason, after_s)
     if status in (401, 403):
         return Refused(reason, "set endpoint.key_variable to the name of an environment variable with a valid key")
@@ -160,7 +194,7 @@ def _error(status: int, told: tuple[str, str], after_s: float) -> Exception:
     return Refused(reason, f"check endpoint.model and {_API}")
 
 
-def _told(body: bytes) -> tuple[str, str]:
+def told(body: bytes) -> tuple[str, str]:
     """The server's words about its error, in one line, and its code for it; each empty if there is none."""
     try:
         value = json.loads(body)
@@ -174,7 +208,7 @@ def _told(body: bytes) -> tuple[str, str]:
     return shown(words if isinstance(words, str) else json.dumps(words)), str(error.get("code") or "")
 
 
-def _wait_s(headers: Mapping[str, str]) -> float:
+def wait_s(headers: Mapping[str, str]) -> float:
     """What `Retry-After` asks for, as seconds or as a date; 0 without it."""
     text = headers.get("retry-after", "").strip()
     if re.fullmatch(r"\d{1,9}(\.\d+)?", text):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -20,7 +19,8 @@ from spadework.engines.chat import (
     NoReply,
     PromptTooLong,
 )
-from spadework.engines.openai.answers import Answer, Empty, NotTheApi, Refused, TooLong, TryAgain, read_answer
+from spadework.engines.openai.answers import Empty, NotTheApi, Refused, TooLong, TryAgain, read_answer
+from spadework.engines.openai.exchange import Call, NoKey, client_of, exchange, key_in
 from spadework.engines.openai.ledger import Ledger
 from spadework.engines.openai.pacing import LONGEST_HOLD_S, Pace, backoff_s
 from spadework.engines.openai.replies import Replies, key_of
@@ -28,8 +28,6 @@ from spadework.engines.openai.replies import Replies, key_of
 if TYPE_CHECKING:
     import httpx
 
-MAX_ANSWER_BYTES = 32 * 2**20
-CONNECT_TIMEOUT_S = 30.0
 SEED_RANGE = 2**31
 """Seeds that are sent lie below this."""
 
@@ -43,13 +41,10 @@ async def open_chat(
     ``notice`` is told once of each kind of trouble that is being waited out. Raises MissingExtra without httpx,
     EndpointRefused if there is no key where one should be, and RepliesUnusable.
     """
-    httpx = _package()
     key = endpoint_key(config)
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
-    timeout = httpx.Timeout(config.timeout_s, connect=min(CONNECT_TIMEOUT_S, config.timeout_s))
-    limits = httpx.Limits(max_connections=config.concurrency, max_keepalive_connections=config.concurrency)
+    client = client_of(key, config.timeout_s, config.concurrency)
     with closing(Replies.open(replies)) as kept:
-        async with httpx.AsyncClient(headers=headers, timeout=timeout, limits=limits) as http:
+        async with client as http:
             yield OpenAIChat(config, http, kept, notice, key)
 
 
@@ -136,35 +131,15 @@ class OpenAIChat:
         raise EndpointUnavailable(f"{where} ({self._clean(last)}); {remedy}")
 
     async def _once(self, body: Mapping[str, Any]) -> ChatReply:
-        import httpx
-
+        answer = await exchange(self._http, Call(self._url, body), self._config.timeout_s, "endpoint.base_url")
         try:
-            async with asyncio.timeout(self._config.timeout_s):
-                answer = await self._exchange(body)
-        except (TimeoutError, httpx.TimeoutException):
-            raise TryAgain(f"it did not answer within {self._config.timeout_s:g} s") from None
-        except httpx.InvalidURL as error:
-            raise Refused(f"the address is none ({error})", "correct endpoint.base_url") from None
-        except (httpx.TransportError, httpx.DecodingError) as error:
-            raise TryAgain(f"the connection failed: {error or type(error).__name__}") from None
-        try:
-            reply = read_answer(answer)
+            reply = read_answer(answer, tools="tools" in body)
         except NotTheApi as other:
             if self._has_answered:  # a page that stands in for a server that is away
                 raise TryAgain(str(other)) from None
             raise
         self._has_answered = True
         return reply
-
-    async def _exchange(self, body: Mapping[str, Any]) -> Answer:
-        async with self._http.stream("POST", self._url, json=body) as response:
-            content = bytearray()
-            async for part in response.aiter_bytes():
-                content += part
-                if len(content) > MAX_ANSWER_BYTES:
-                    raise TryAgain(f"its answer is larger than {MAX_ANSWER_BYTES} bytes")
-            headers = {name.lower(): value for name, value in response.headers.items()}
-            return Answer(response.status_code, headers, bytes(content))
 
     def _body(self, request: ChatRequest) -> dict[str, Any]:
         body: dict[str, Any] = {
@@ -173,6 +148,8 @@ class OpenAIChat:
             "temperature": request.temperature,
             self._config.max_tokens_field: request.max_tokens,
         }
+        if request.tools:
+            body["tools"] = [dict(tool) for tool in request.tools]
         return {**body, "seed": request.draw % SEED_RANGE} if self._config.send_seed else body
 
     def _refused(self, refused: Refused) -> EndpointRefused:
@@ -194,26 +171,10 @@ class OpenAIChat:
 
 def endpoint_key(config: EndpointConfig) -> str:
     """The key, empty if none is to be sent. Raises EndpointRefused for one that is missing or cannot be sent."""
-    name = config.key_variable
-    if not name:
-        return ""
-    key = os.environ.get(name, "").strip()
-    if key and key.isascii() and key.isprintable():
-        return key
-    problem = "holds characters that no key has" if key else "is not set"
-    raise EndpointRefused(
-        f"the endpoint {config.base_url} needs the key in the environment variable {name}, which {problem}; set it, or "
-        'set endpoint.key_variable to "" for a server that asks for none'
-    )
-
-
-def _package() -> Any:
-    from spadework.engines.open import MissingExtra
-
     try:
-        import httpx
-    except ModuleNotFoundError as error:
-        raise MissingExtra(
-            "an endpoint needs httpx, which is not installed: pip install 'spadework[endpoint]'"
-        ) from error
-    return httpx
+        return key_in(config.key_variable)
+    except NoKey as problem:
+        raise EndpointRefused(
+            f"the endpoint {config.base_url} needs the key in the environment variable {config.key_variable}, which "
+            f'{problem}; set it, or set endpoint.key_variable to "" for a server that asks for none'
+        ) from None

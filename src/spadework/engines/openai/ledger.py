@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from spadework.config import EndpointConfig
 from spadework.engines.chat import BudgetSpent, ChatReply, ChatRequest, Usage
@@ -124,5 +126,11 @@ class Ledger:
 
 def most_usage(request: ChatRequest) -> Usage:
     """The most that ``request`` should use; its prompt is estimated from its length."""
-    sizes = [len(message["content"].encode()) // BYTES_PER_TOKEN + _MESSAGE_TOKENS for message in request.messages]
-    return Usage(sum(sizes), request.max_tokens)
+    sizes = [_bytes(message) // BYTES_PER_TOKEN + _MESSAGE_TOKENS for message in request.messages]
+    schemas = len(json.dumps(request.tools, ensure_ascii=False).encode()) // BYTES_PER_TOKEN if request.tools else 0
+    return Usage(sum(sizes) + schemas, request.max_tokens)
+
+
+def _bytes(message: Mapping[str, Any]) -> int:
+    calls = message.get("tool_calls")
+    return len(message["content"].encode()) + (len(json.dumps(calls, ensure_ascii=False).encode()) if calls else 0)

@@ -11,12 +11,13 @@ import json
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any, Self
 
-from spadework.engines.chat import ChatReply, EndpointError, Usage
+from spadework.engines.chat import ChatCall, ChatReply, EndpointError, Usage
 
-_SCHEMA_VERSION = 1
+_SCHEMA_VERSION = 2
 _SCHEMA = (
     """
 CREATE TABLE IF NOT EXISTS reply (
@@ -25,10 +26,17 @@ CREATE TABLE IF NOT EXISTS reply (
     text TEXT NOT NULL,
     cut INTEGER NOT NULL,
     prompt_tokens INTEGER,
-    reply_tokens INTEGER
+    reply_tokens INTEGER,
+    calls TEXT NOT NULL DEFAULT '[]'
 ) STRICT
 """,
     "CREATE TABLE IF NOT EXISTS spent (prompt_tokens INTEGER NOT NULL, reply_tokens INTEGER NOT NULL) STRICT",
+)
+_FROM_FORMAT_1 = (
+    "BEGIN IMMEDIATE",
+    "ALTER TABLE reply ADD COLUMN calls TEXT NOT NULL DEFAULT '[]'",
+    f"PRAGMA user_version = {_SCHEMA_VERSION}",
+    "COMMIT",
 )
 _BUSY_TIMEOUT_S = 30.0
 
@@ -55,8 +63,10 @@ class Replies:
             try:
                 connection.execute("PRAGMA journal_mode = WAL")
                 (found,) = connection.execute("PRAGMA user_version").fetchone()
-                if found not in (0, _SCHEMA_VERSION):
+                if found not in (0, 1, _SCHEMA_VERSION):
                     raise RepliesUnusable(f"the replies in {path} have format {found}; remove the file to pay again")
+                for statement in _FROM_FORMAT_1 if found == 1 else ():
+                    connection.execute(statement)
                 for statement in _SCHEMA:
                     connection.execute(statement)
                 connection.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
@@ -67,18 +77,20 @@ class Replies:
 
     def find(self, key: str) -> ChatReply | None:
         with _one_sentence(self._path):
-            query = "SELECT text, cut, prompt_tokens, reply_tokens FROM reply WHERE key = ?"
+            query = "SELECT text, cut, prompt_tokens, reply_tokens, calls FROM reply WHERE key = ?"
             row = self._connection.execute(query, (key,)).fetchone()
         if row is None:
             return None
-        text, cut, prompt_tokens, reply_tokens = row
-        return ChatReply(text, bool(cut), None if prompt_tokens is None else Usage(prompt_tokens, reply_tokens))
+        text, cut, prompt_tokens, reply_tokens, calls = row
+        usage = None if prompt_tokens is None else Usage(prompt_tokens, reply_tokens)
+        return ChatReply(text, bool(cut), usage, tuple(ChatCall(*fields) for fields in json.loads(calls)))
 
     def keep(self, key: str, model: str, reply: ChatReply) -> None:
         counts = (None, None) if reply.usage is None else (reply.usage.prompt_tokens, reply.usage.reply_tokens)
         with _one_sentence(self._path):
             self._connection.execute(
-                "INSERT OR REPLACE INTO reply VALUES (?, ?, ?, ?, ?, ?)", (key, model, reply.text, reply.cut, *counts)
+                "INSERT OR REPLACE INTO reply VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (key, model, reply.text, reply.cut, *counts, json.dumps([astuple(call) for call in reply.calls])),
             )
 
     def spend(self, usage: Usage) -> None:

@@ -42,7 +42,10 @@ def read(directory: Path, identity: Mapping[str, Any]) -> Saved:
             f"{path} cannot be read ({type(error).__name__}: {error}); restore the run directory from a copy"
         ) from error
     if version != FORMAT:
-        raise EngineFault(f"{path} has format {version}; this version reads format {FORMAT}")
+        raise EngineFault(
+            f"{path} has format {version}; this version reads format {FORMAT}; "
+            "use the version that wrote it or start a new run"
+        )
     for name, value in identity.items():
         if saved.identity[name] != value:
             raise EngineFault(

@@ -16,7 +16,6 @@ from typing import Any
 
 from spadework.config import Config
 from spadework.engines.base import (
-    ContextTooLong,
     Datum,
     EngineFault,
     ForwardBackward,
@@ -24,14 +23,14 @@ from spadework.engines.base import (
     Sample,
     SamplingParams,
     StaleCohort,
-    StopReason,
 )
 from spadework.engines.data import check
+from spadework.engines.remote import check_request, stop_reason
 from spadework.engines.tinker import backends, checkpoint
 from spadework.engines.tinker.export import write_weights
 from spadework.engines.tinker.model import ModelFacts, model_facts
 from spadework.engines.tinker.reduction import check_services, clip_of, examples_of, measured, rows_of
-from spadework.engines.tinker.service import Adam, Example, Logprobs, Reply, Sampler, Service, Trainer
+from spadework.engines.tinker.service import Adam, Example, Logprobs, Sampler, Service, Trainer
 from spadework.learning.loss import PolicyLoss
 from spadework.seeding import derive_seed
 
@@ -147,8 +146,9 @@ class TinkerEngine:
     async def save(self, directory: Path) -> None:
         """Keep weights and optimiser at the service and write down where; see `checkpoint`.
 
-        The service keeps as many states of this process as `checkpoint.keep` keeps checkpoints, and one more. If it
-        does not forget an older one, it is asked again at the next call.
+        The service keeps as many states of this process as `checkpoint.keep` keeps checkpoints, and one more; those of
+        earlier processes stay, since a copy of the run directory may need them. If it does not forget an older one,
+        it is asked again at the next call.
         """
         if self._accumulated:
             raise ValueError("a gradient waits to be applied and would be lost: save after optim_step")
@@ -191,7 +191,7 @@ class TinkerEngine:
 
     async def sample(self, sampler: Sampler, prompt_ids: Sequence[int], params: SamplingParams) -> Sample:
         """Ask for one reply and check what comes back. Raises ContextTooLong, ValueError and EngineFault."""
-        self._check_request(prompt_ids, params)
+        check_request(prompt_ids, params, self._max_context_tokens, self._model.vocabulary)
         self._sampling += 1
         try:
             # Every request is for one reply: services number the seeds of several replies upwards from the first.
@@ -199,20 +199,8 @@ class TinkerEngine:
             reply = await sampler.sample(prompt_ids, params.max_tokens, params.stop_ids, seed, params.temperature)
         finally:
             self._sampling -= 1
-        return Sample(reply.token_ids_T, reply.logprobs_T, _stop_reason(reply, params), self._policy_version)
-
-    def _check_request(self, prompt_ids: Sequence[int], params: SamplingParams) -> None:
-        if params.max_tokens < 1 or params.seed < 0 or params.temperature < 0:
-            raise ValueError(f"max_tokens must be positive, seed and temperature not negative: {params}")
-        if not params.stop_ids:
-            raise ValueError("stop_ids is empty; services end a reply at the tokens that are named and at no other")
-        if len(prompt_ids) + params.max_tokens > self._max_context_tokens:
-            raise ContextTooLong(
-                f"a prompt of {len(prompt_ids)} tokens and a reply of up to {params.max_tokens} do not fit the context "
-                f"of {self._max_context_tokens} tokens (model.max_context_tokens)"
-            )
-        if not prompt_ids or min(prompt_ids) < 0 or max(prompt_ids) >= self._model.vocabulary:
-            raise ValueError(f"a prompt is one or more token ids in [0, {self._model.vocabulary})")
+        reason = stop_reason(reply.token_ids_T, reply.logprobs_T, stopped=reply.stopped, params=params)
+        return Sample(reply.token_ids_T, reply.logprobs_T, reason, self._policy_version)
 
     def _check(self, data: Sequence[Datum]) -> None:
         check(data, self._max_context_tokens, self._model.vocabulary)
@@ -304,25 +292,6 @@ class TinkerCohort:
     def leave(self, member: int) -> None:
         """The member will ask for nothing more. Leaving twice is no error."""
         self._members.discard(member)
-
-
-def _stop_reason(reply: Reply, params: SamplingParams) -> StopReason:
-    """Why the reply ended, by its tokens. Raises EngineFault for a reply that cannot be what was asked for."""
-    length = len(reply.token_ids_T)
-    if not 1 <= length <= params.max_tokens or len(reply.logprobs_T) != length:
-        raise EngineFault(
-            f"the service gave {length} tokens with {len(reply.logprobs_T)} log-probabilities where up to "
-            f"{params.max_tokens} were asked for"
-        )
-    stops = [place for place, token in enumerate(reply.token_ids_T) if token in params.stop_ids]
-    if stops == [length - 1]:
-        return StopReason.STOP
-    if stops or reply.stopped or length < params.max_tokens:
-        raise EngineFault(
-            f"the service gave a reply of {length} tokens that does not end where its first stop token is; "
-            "its tokens cannot be trained"
-        )
-    return StopReason.LENGTH
 
 
 def _new_name(stem: str) -> str:

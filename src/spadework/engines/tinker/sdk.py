@@ -24,7 +24,7 @@ from tinker.lib.retryable_exception import RetryableException
 
 from spadework.config import TinkerConfig
 from spadework.engines.base import EngineFault
-from spadework.engines.tinker.pulse import Pulse, ServerGone, in_thread
+from spadework.engines.pulse import Pulse, ServerGone, in_thread
 from spadework.engines.tinker.service import Adam, Clip, Example, Logprobs, Reply
 
 Result = TypeVar("Result")
@@ -182,7 +182,10 @@ class TinkerService:
                 f"the server at {self.url} can be reached but gave no answer when asked for {what} "
                 f"({said or 'time out'}); see its log, or raise engine.tinker.answer_timeout_s"
             )
-        return f"the service at {self.url} was asked for {what} and refused: {said}"
+        return (
+            f"the service at {self.url} was asked for {what} and refused: {said}; "
+            "see its log, and whether engine.tinker.backend names what it runs"
+        )
 
 
 class TinkerTrainer:

@@ -83,5 +83,5 @@ async def in_thread(work: Callable[[], Result]) -> Result:
         if not loop.is_closed():
             loop.call_soon_threadsafe(tell, result, error)
 
-    threading.Thread(target=run, daemon=True, name="tinker").start()
+    threading.Thread(target=run, daemon=True, name="waiting").start()
     return await done
