@@ -6,6 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_tokenizers import CHATML, FORGETFUL, HYBRID, PLAIN, REWRITING, build_tokenizer
 
+from spadework.curriculum.documents import Document
+from spadework.curriculum.memory import Memory
 from spadework.roles.messages import Message
 from spadework.roles.prompts import full
 from spadework.roles.rendering import Rendering, RenderingRefused, open_rendering
@@ -257,3 +259,11 @@ def test_tokeniser_work_grows_linearly_with_turns() -> None:
         )
         cost.append(rendered_chars[0] - before)
     assert cost[-1] == cost[0]
+
+
+@every_rendering
+def test_the_designers_earlier_exchange_is_shown_whole_and_before_its_task(rendering: Rendering) -> None:
+    messages = full.designer_messages("optimization", Document("d", "Locks", "A lock lifts a boat."), Memory(), "easy")
+    text = rendering.decode(rendering.first_prompt(messages))
+    places = [text.index(part) for part in ("What makes an environment", *full.worked_examples("easy"), "A lock lifts")]
+    assert places == sorted(places)
