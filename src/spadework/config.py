@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
 from spadework.engines.settings import EndpointConfig as EndpointConfig
 from spadework.engines.settings import EngineConfig as EngineConfig
@@ -125,8 +126,8 @@ class AgentConfig(Section):
         try:
             mode: Thinking = read(value)
         except ValidationError:
-            raise ValueError(
-                f'agent.thinking is {value!r}; it should be true, false, or an effort: "low", "medium" or "high"'
+            raise PydanticCustomError(
+                "thinking_mode", 'Input should be true, false, or an effort: "low", "medium" or "high"'
             ) from None
         return mode
 

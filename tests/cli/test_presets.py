@@ -112,7 +112,7 @@ def test_an_override_cannot_set_two_things() -> None:
         ("learning.learning_rate=nan", ("learning.learning_rate", "nan", "finite")),
         ("agent.temperature=3", ("agent.temperature", "3", "less than or equal to 2")),
         ("agent.returns=mean", ("agent.returns", "'mean'", "'terminal', 'best' or 'sum'")),
-        ("agent.thinking=perhaps", ("agent.thinking", "'perhaps'", "boolean")),
+        ("agent.thinking=perhaps", ("agent.thinking", "'perhaps'", "true, false, or an effort")),
         ("curriculum.skills=logic", ("curriculum.skills", "'logic'", "list")),
         ("sandbox.step_timeout_s=-1", ("sandbox.step_timeout_s", "-1", "greater than 0")),
         ("seed=none", ("seed", "'none'", "integer")),
