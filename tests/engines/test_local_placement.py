@@ -186,9 +186,11 @@ def test_tensors_are_made_where_the_model_is(tiny_qwen3: Path, monkeypatch: pyte
     assert [len(reply.token_ids_T) for reply in replies] == [5, 70, 70]
     assert replies[1].cache.keys_values_LXHTD.shape[3] == 6 + 69
     (batch,) = update.micro_batches(some_data(2), 10_000, meta)
-    hidden = update._weighted_hidden(engine._model, batch)
+    with engine._model.last_layer_at(batch.flat_N):
+        hidden = update._weighted_hidden(engine._model, batch)
     (part,) = update._parts(engine._model, batch)
-    logprobs = update._logprobs(engine._model, hidden[part], batch, part)
-    terms = (logprobs, batch.old_N, batch.advantages_N, batch.weights_N)
-    (logprobs * terms[1] * terms[2] * terms[3]).sum().backward()
+    logits = engine._model.logits(hidden[part])
+    logprobs, sums = update._shares(logits.detach(), batch, part)
+    slope = logprobs * batch.old_N * batch.advantages_N * batch.weights_N
+    logits.backward(update._gradient(logits.detach(), sums, slope, batch, part))
     assert all(value.grad is not None and value.grad.device == meta for value in engine._model.parameters().values())
