@@ -11,6 +11,7 @@ import transformers
 from safetensors.torch import load_file
 from tiny_models import SETTINGS, open_tiny, some_data
 
+from spadework.config import EngineConfig
 from spadework.engines.base import Datum, SamplingParams
 from spadework.engines.local import sampling, update
 from spadework.engines.local.draws import Drawn
@@ -150,6 +151,18 @@ def test_when_memory_ends_the_setting_to_lower_is_named(tiny_qwen3: Path, monkey
                 await work
 
     asyncio.run(run())
+
+
+@without_cuda
+def test_a_budget_of_no_tokens_takes_what_suits_the_device(tiny_qwen3: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert EngineConfig().train_tokens == 0
+    assert EngineConfig().train_tokens_on("cpu") == 2048
+    assert [EngineConfig().train_tokens_on(device) for device in ("cuda", "mps")] == [16_384, 16_384]
+    assert EngineConfig(train_tokens=7).train_tokens_on("cuda") == 7
+    engine = open_tiny(tiny_qwen3, train_tokens=0)
+    monkeypatch.setattr(update, "backward", full)
+    with pytest.raises(OutOfMemory, match=r"engine\.train_tokens \(now 2048\)"):
+        asyncio.run(engine.forward_backward(some_data(), SETTINGS))
 
 
 def test_a_model_that_does_not_fit_says_so(tiny_qwen3: Path, monkeypatch: pytest.MonkeyPatch) -> None:
