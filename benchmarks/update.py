@@ -9,7 +9,8 @@ TRL pads a fixed number of rows to the longest of all, as it does), with activat
 (gradient checkpointing, which is TRL's default).
 
 Each mode runs in a process of its own. Time is the median over the steps after the first. Memory is the peak of the
-process during the steps above what it held before it had a model; weights, moments and gradients count.
+process during the steps above what it held before it had a model, with every library imported that the side uses;
+weights, moments and gradients count.
 `--vocabulary N` takes a random model of the seed model's other sizes with N tokens.
 """
 
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import json
 import os
 import statistics
@@ -91,7 +93,7 @@ def measure_engine(setting: Setting) -> Cost:
     from spadework.learning.loss import PolicyLoss
 
     torch.set_num_threads(setting.threads)
-    before = resident_kib(os.getpid())
+    before = held_without_model_kib(setting)
     engine = LocalEngine.open(
         Path(setting.directory),
         EngineConfig(
@@ -131,7 +133,7 @@ def measure_trl(setting: Setting) -> Cost:
     from trl import GRPOConfig, GRPOTrainer
 
     torch.set_num_threads(setting.threads)
-    before = resident_kib(os.getpid())
+    before = held_without_model_kib(setting)
     tokenizer = AutoTokenizer.from_pretrained(setting.directory)
     tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
     given = _padded(batch(setting))
@@ -208,6 +210,16 @@ def _padded(sequences: list[Sequence]) -> dict[str, Any]:
         "old_per_token_logps": torch.full((rows, length), -1.0),
         "num_items_in_batch": sampled.sum(),
     }
+
+
+def held_without_model_kib(setting: Setting) -> int:
+    """Memory of this process once a model was loaded and forgotten: what the libraries import for it stays."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    AutoTokenizer.from_pretrained(setting.directory)
+    AutoModelForCausalLM.from_pretrained(setting.directory)
+    gc.collect()
+    return resident_kib(os.getpid())
 
 
 def _cost(times: list[float], before_kib: int) -> Cost:

@@ -57,6 +57,8 @@ def test_the_quickstart_may_start_and_nothing_is_written(spadework: Spadework, t
     assert done.status == 0, done
     assert done.out.splitlines()[-1] == "the run may start"
     assert problems(done.out) == []
+    if not torch.cuda.is_available() and not torch.backends.mps.is_available():
+        assert "activations of a micro-batch of 2,048 tokens" in done.out
     for words in ("plays in all", "4,608", "1,710,016", "811 documents", "one checkpoint", "seccomp"):
         assert words in done.out
     assert everything_below(tmp_path) == {str(tmp_path / "here"): b""}

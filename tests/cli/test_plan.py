@@ -108,10 +108,10 @@ def test_memory_by_hand() -> None:
     # Three layers of 8 * 16 + 3 * (4 + 2) * 8 + 4 * 32 = 400 numbers.
     assert activation_bytes_per_token(CONFIG, SMALL, FLOAT32) == 4800
     plan = plan_of(CONFIG)
-    playing, decoding, training = working_bytes(CONFIG, plan, SMALL, FLOAT32).values()
+    playing, decoding, training = working_bytes(CONFIG, plan, SMALL, FLOAT32, 1000).values()
     assert playing == Amount(48 * 2000 * 256, 48 * 1800 * 256)
     assert decoding == Amount(8 * 2000 * 256, 8 * 1800 * 256)
-    logits = 3 * 4 * 2**22
+    logits = 2 * 4 * 2**22
     assert training == Amount(4096 * 4800 + logits, 1800 * 4800 + logits)
 
 
@@ -167,7 +167,7 @@ def test_disk_by_hand() -> None:
     plan = plan_of(CONFIG)
     for weight_bytes in (FLOAT32, BFLOAT16):
         # Weights and moments are kept in float32, and the model is written as it computes.
-        disk = footprint_of(CONFIG, plan, SMALL, weight_bytes)
+        disk = footprint_of(CONFIG, plan, SMALL, weight_bytes, 1000)
         assert disk.checkpoint == checkpoint_bytes(CONFIG, SMALL) == 12_000
         assert disk.checkpoints == 3 * 12_000
         assert disk.exported == 1000 * weight_bytes
@@ -178,14 +178,14 @@ def test_disk_by_hand() -> None:
 def test_disk_of_an_adapter_by_hand() -> None:
     merged = change_config(CONFIG, ["model.lora_rank=2"])
     alone = change_config(merged, ["model.lora_export=adapter"])
-    found = [footprint_of(config, plan_of(config), SMALL, BFLOAT16) for config in (merged, alone)]
+    found = [footprint_of(config, plan_of(config), SMALL, BFLOAT16, 1000) for config in (merged, alone)]
     assert [disk.checkpoint for disk in found] == [3 * 576 * 4] * 2
     assert [disk.exported for disk in found] == [1000 * 2, 576 * 4]
 
 
 def test_the_weights_of_a_service_are_not_counted() -> None:
     config = change_config(CONFIG, ["engine={kind='tinker'}"])
-    found = footprint_of(config, plan_of(config), SMALL, FLOAT32)
+    found = footprint_of(config, plan_of(config), SMALL, FLOAT32, 1000)
     assert found.memory == Amount(0, 0)
     assert found.disk == found.pool
 

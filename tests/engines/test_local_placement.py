@@ -11,6 +11,7 @@ import transformers
 from safetensors.torch import load_file
 from tiny_models import SETTINGS, open_tiny, some_data
 
+from spadework.config import EngineConfig
 from spadework.engines.base import Datum, SamplingParams
 from spadework.engines.local import sampling, update
 from spadework.engines.local.draws import Drawn
@@ -152,6 +153,18 @@ def test_when_memory_ends_the_setting_to_lower_is_named(tiny_qwen3: Path, monkey
     asyncio.run(run())
 
 
+@without_cuda
+def test_a_budget_of_no_tokens_takes_what_suits_the_device(tiny_qwen3: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert EngineConfig().train_tokens == 0
+    assert EngineConfig().train_tokens_on("cpu") == 2048
+    assert [EngineConfig().train_tokens_on(device) for device in ("cuda", "mps")] == [16_384, 16_384]
+    assert EngineConfig(train_tokens=7).train_tokens_on("cuda") == 7
+    engine = open_tiny(tiny_qwen3, train_tokens=0)
+    monkeypatch.setattr(update, "backward", full)
+    with pytest.raises(OutOfMemory, match=r"engine\.train_tokens \(now 2048\)"):
+        asyncio.run(engine.forward_backward(some_data(), SETTINGS))
+
+
 def test_a_model_that_does_not_fit_says_so(tiny_qwen3: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transformers.AutoModelForCausalLM, "from_pretrained", full)
     with pytest.raises(OutOfMemory, match=r"weights .* set model\.lora_rank .* smaller model"):
@@ -186,9 +199,11 @@ def test_tensors_are_made_where_the_model_is(tiny_qwen3: Path, monkeypatch: pyte
     assert [len(reply.token_ids_T) for reply in replies] == [5, 70, 70]
     assert replies[1].cache.keys_values_LXHTD.shape[3] == 6 + 69
     (batch,) = update.micro_batches(some_data(2), 10_000, meta)
-    hidden = update._weighted_hidden(engine._model, batch)
+    with engine._model.last_layer_at(batch.flat_N):
+        hidden = update._weighted_hidden(engine._model, batch)
     (part,) = update._parts(engine._model, batch)
-    logprobs = update._logprobs(engine._model, hidden[part], batch, part)
-    terms = (logprobs, batch.old_N, batch.advantages_N, batch.weights_N)
-    (logprobs * terms[1] * terms[2] * terms[3]).sum().backward()
+    logits = engine._model.logits(hidden[part])
+    logprobs, sums = update._shares(logits.detach(), batch, part)
+    slope = logprobs * batch.old_N * batch.advantages_N * batch.weights_N
+    logits.backward(update._gradient(logits.detach(), sums, slope, batch, part))
     assert all(value.grad is not None and value.grad.device == meta for value in engine._model.parameters().values())

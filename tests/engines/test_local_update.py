@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from tiny_models import SETTINGS, VOCABULARY, open_tiny, some_data
+from tiny_models import SETTINGS, VOCABULARY, open_tiny, save_tiny_model, some_data
 
 from spadework.engines.base import Datum, SamplingParams
 from spadework.engines.local import update
 from spadework.engines.local.engine import LocalEngine
+from spadework.learning.objective import clipped_policy_gradient
 
 
 def plain_pass(directory: Path, data: list[Datum]) -> tuple[float, list[list[float]], float, float]:
@@ -55,6 +56,57 @@ def test_loss_logprobs_and_gradient_equal_a_plain_pass(tiny_model: Path, train_t
         assert [value == 0 for value in got] == [weight == 0 for weight in datum.weights_T]
 
 
+@pytest.mark.parametrize("settings", [{}, {"lora_rank": 4}, {"again": True}, {"untied": True}])
+def test_every_gradient_equals_that_of_plain_passes_one_sequence_at_a_time(
+    tmp_path: Path, settings: dict[str, object]
+) -> None:
+    directory = save_tiny_model(tmp_path / "model", "qwen3", tied="untied" not in settings)
+    data = some_data(12)
+    engine = open_tiny(
+        directory,
+        model={"lora_rank": settings.get("lora_rank", 0)},
+        engine={"gradient_checkpointing": "again" in settings},
+    )
+    model, parameters = engine._model, engine._model.parameters()
+    with torch.no_grad():
+        for value in parameters.values():
+            value.add_(0.05)  # a new adapter's second half is zero, and so are the first half's gradients
+    loss, expected = torch.zeros(()), []
+    for datum in data:
+        ids = torch.tensor([datum.token_ids_T])
+        logits = model.network_logits(ids, torch.arange(ids.shape[1])[None])[0] / datum.temperature
+        logprobs = torch.zeros(ids.shape[1])
+        logprobs[1:] = logits.log_softmax(-1)[:-1].gather(1, ids[0, 1:, None])[:, 0]
+        old, advantages, weights = map(torch.tensor, (datum.logprobs_T, datum.advantages_T, datum.weights_T))
+        loss = loss + clipped_policy_gradient(logprobs, old, advantages, weights, SETTINGS).loss
+        expected.append(np.where(np.array(datum.weights_T) != 0, logprobs.detach().numpy(), 0.0))
+    gradients = torch.autograd.grad(loss, list(parameters.values()))
+    found = asyncio.run(engine.forward_backward(data, SETTINGS))
+    for got, row in zip(found.logprobs, expected, strict=True):
+        np.testing.assert_allclose(got, row, atol=1e-5)
+    for name, got, wanted in zip(parameters, engine._optimiser._accumulated, gradients, strict=True):
+        assert float(wanted.norm()) > 0, name
+        assert float((got - wanted).norm()) < 1e-5 * float(wanted.norm()), name
+
+
+def test_micro_batches_are_cut_where_padding_would_cost_more_than_another_batch() -> None:
+    # Together 4 * 900 positions; apart 2 * 900 and 2 * 100, and 256 for the second batch.
+    assert update.cuts([900, 900, 100, 100], 4096) == [slice(0, 2), slice(2, 4)]
+    # Apart would spare 2 * 50 positions only.
+    assert update.cuts([150, 150, 100, 100], 4096) == [slice(0, 4)]
+    # The budget allows two rows of 150, and the third is nearer to the fourth.
+    assert update.cuts([150, 150, 140, 140], 300) == [slice(0, 2), slice(2, 4)]
+    # Longer than the budget.
+    assert update.cuts([150, 140], 100) == [slice(0, 1), slice(1, 2)]
+
+
+def test_no_micro_batch_is_above_the_budget_and_every_sequence_is_in_one() -> None:
+    lengths = sorted(np.random.default_rng(0).integers(1, 300, 200).tolist(), reverse=True)
+    found = update.cuts(lengths, 1000)
+    assert [index for part in found for index in range(part.start, part.stop)] == list(range(200))
+    assert all(lengths[part.start] * (part.stop - part.start) <= 1000 for part in found)
+
+
 def test_small_tables_of_logits_change_nothing(tiny_qwen3: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = asyncio.run(open_tiny(tiny_qwen3).forward_backward(some_data(), SETTINGS))
     monkeypatch.setattr(update, "LOGIT_ELEMENTS", 3 * VOCABULARY)
@@ -73,6 +125,18 @@ def test_only_weighted_positions_go_through_the_output_layer(tiny_qwen3: Path, m
     )
     asyncio.run(engine.forward_backward(data, SETTINGS))
     assert sum(rows) == sum(weight != 0 for datum in data for weight in datum.weights_T)
+
+
+def test_only_weighted_positions_go_through_the_last_feed_forward_layer(tiny_model: Path) -> None:
+    engine, data = open_tiny(tiny_model), some_data()
+    rows: list[list[int]] = [[], []]
+    for layer, seen in zip(engine._model._layers, rows, strict=True):
+        layer.mlp.gate_proj.register_forward_pre_hook(
+            lambda _, inputs, seen=seen: seen.append(inputs[0][..., 0].numel())
+        )
+    asyncio.run(engine.forward_backward(data, SETTINGS))
+    assert sum(rows[1]) == sum(weight != 0 for datum in data for weight in datum.weights_T)
+    assert sum(rows[0]) > 2 * sum(rows[1])
 
 
 @pytest.mark.parametrize("lora_rank", [0, 4])

@@ -36,12 +36,14 @@ def _placement(found: Readiness) -> Iterator[Finding]:
     asked = found.config.engine
     wide = asked.dtype == "float32" or (asked.dtype == "auto" and asked.device != "cuda")
     found.weight_bytes = FLOAT_BYTES if wide else BFLOAT_BYTES  # as asked, if it is not to be had here
+    found.train_tokens = asked.train_tokens_on("cpu" if asked.device == "auto" else asked.device)
     if not importable("torch"):
         return
     from spadework.engines.local.placement import place
 
     placement = place(asked.device, asked.dtype)
     found.weight_bytes = placement.dtype.itemsize
+    found.train_tokens = asked.train_tokens_on(placement.device.type)
     precision = str(placement.dtype).removeprefix("torch.")
     if placement.device.type == "cuda":
         import torch

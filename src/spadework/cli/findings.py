@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from spadework.cli.errors import sentence_of
 from spadework.cli.footprint import FLOAT_BYTES, Footprint, ModelShape, footprint_of
 from spadework.cli.plan import Plan
+from spadework.engines.settings import CPU_TRAIN_TOKENS
 
 if TYPE_CHECKING:
     from spadework.config import Config
@@ -37,8 +38,8 @@ class Finding:
 class Readiness:
     """``shape`` is None if nothing is known of the model; ``shape_source`` says where it is from.
 
-    ``weight_bytes`` is what a weight takes where the model will lie, ``memory`` the bytes that are there, ``where``
-    the place in words.
+    ``weight_bytes`` is what a weight takes where the model will lie, ``train_tokens`` what a micro-batch of the update
+    may have there, ``memory`` the bytes that are there, ``where`` the place in words.
     """
 
     config: Config
@@ -47,6 +48,7 @@ class Readiness:
     shape: ModelShape | None = None
     shape_source: str = ""
     weight_bytes: int = FLOAT_BYTES
+    train_tokens: int = CPU_TRAIN_TOKENS
     memory: int = 0
     where: str = "this machine"
 
@@ -60,7 +62,7 @@ class Readiness:
         config, shape = self.config, self.shape
         if shape is None or (config.engine.kind == "local" and config.model.lora_rank and not shape.linears):
             return None
-        return footprint_of(config, self.plan, shape, self.weight_bytes)
+        return footprint_of(config, self.plan, shape, self.weight_bytes, self.train_tokens)
 
 
 def told(what: str, check: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:

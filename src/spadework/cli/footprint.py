@@ -2,7 +2,8 @@
 
 Memory is that of the local engine. With `engine.kind` "tinker" the model and its optimiser are the service's, and
 nothing is counted for them; what a vLLM server takes that samples is not counted either. ``weight_bytes`` is what one
-weight or activation takes: 4 in float32, 2 in bfloat16.
+weight or activation takes: 4 in float32, 2 in bfloat16. ``train_tokens`` is the token budget of a micro-batch where the
+model lies.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from spadework.config import Config
 FLOAT_BYTES = 4
 LOGIT_ELEMENTS, LOGIT_TOKENS = 1 << 22, 128
 """Of one table of logits in an update: its elements, but at least so many tokens."""
-LOGIT_TABLES = 3
-"""Logits, their softmax and their gradient."""
+LOGIT_TABLES = 2
+"""Logits in float32, which become their own gradient, and both in the precision of a head that has another."""
 COUNTED = 1 << 22
 """Weights, at most, that are remembered to count those that did not change."""
 EPISODE_BYTES, TOKEN_BYTES, SAMPLED_BYTES = 300, 4, 8
@@ -78,13 +79,13 @@ class Footprint:
         return Amount(kept, kept) + self.pool
 
 
-def footprint_of(config: Config, plan: Plan, shape: ModelShape, weight_bytes: int) -> Footprint:
+def footprint_of(config: Config, plan: Plan, shape: ModelShape, weight_bytes: int, train_tokens: int) -> Footprint:
     if config.engine.kind == "tinker":
         return Footprint({}, {}, 0, 0, 0, pool_bytes(plan))
     checkpoint = checkpoint_bytes(config, shape)
     return Footprint(
         held=held_bytes(config, shape, weight_bytes),
-        working=working_bytes(config, plan, shape, weight_bytes),
+        working=working_bytes(config, plan, shape, weight_bytes, train_tokens),
         checkpoint=checkpoint,
         checkpoints=(config.checkpoint.keep + 1) * checkpoint,
         exported=exported_bytes(config, shape, weight_bytes),
@@ -132,15 +133,17 @@ def held_bytes(config: Config, shape: ModelShape, weight_bytes: int) -> Mapping[
     }
 
 
-def working_bytes(config: Config, plan: Plan, shape: ModelShape, weight_bytes: int) -> Mapping[str, Amount]:
+def working_bytes(
+    config: Config, plan: Plan, shape: ModelShape, weight_bytes: int, train_tokens: int
+) -> Mapping[str, Amount]:
     """Memory that depends on lengths, by what it is for."""
     rows = min(config.engine.sample_batch, plan.largest_cohort)
-    longest = max(config.engine.train_tokens, config.model.max_context_tokens)
-    training = Amount(longest, max(config.engine.train_tokens, plan.episode_tokens.expected))
+    longest = max(train_tokens, config.model.max_context_tokens)
+    training = Amount(longest, max(train_tokens, plan.episode_tokens.expected))
     cached = cache_bytes_per_token(shape, weight_bytes)
     logits = LOGIT_TABLES * max(LOGIT_TOKENS, LOGIT_ELEMENTS // shape.vocabulary) * shape.vocabulary * FLOAT_BYTES
     kept = training.times(activation_bytes_per_token(config, shape, weight_bytes)) + Amount(logits, logits)
-    update = {"activations of a micro-batch": kept}
+    update = {f"activations of a micro-batch of {train_tokens:,} tokens": kept}
     if config.engine.sampler != "local":
         return update
     return {

@@ -8,6 +8,9 @@ from pydantic import Field, model_validator
 
 from spadework.sections import Positive, Section, changed
 
+CPU_TRAIN_TOKENS, GPU_TRAIN_TOKENS = 2_048, 16_384
+"""On a CPU larger micro-batches take more memory and no less time."""
+
 
 class TinkerConfig(Section):
     """A service that speaks the Tinker API. Its key is in the environment variable TINKER_API_KEY and nowhere else."""
@@ -80,14 +83,18 @@ class EngineConfig(Section):
     trained, and its moments, are always float32."""
     sample_batch: Positive = 512
     """Rows decoded at once by the local engine; more rows wait, in a fixed order."""
-    train_tokens: Positive = 16_384
-    """Token budget of one micro-batch of the local engine's update."""
+    train_tokens: Annotated[int, Field(ge=0)] = 0
+    """Token budget of one micro-batch of the local engine's update; 0 takes 2048 on the CPU and 16384 on a GPU."""
     gradient_checkpointing: bool = False
     """Compute activations twice instead of keeping them: less memory, about a quarter more time of the update."""
     threads: Annotated[int, Field(ge=0)] = 0
     """CPU threads of the local engine; 0 takes every core that the process may use."""
     tinker: TinkerConfig = TinkerConfig()
     vllm: VllmConfig = VllmConfig()
+
+    def train_tokens_on(self, device: str) -> int:
+        """`train_tokens`, or what 0 comes to on a device: `cpu`, `cuda` or `mps`."""
+        return self.train_tokens or (CPU_TRAIN_TOKENS if device == "cpu" else GPU_TRAIN_TOKENS)
 
     @model_validator(mode="after")
     def _of_its_kind(self) -> EngineConfig:

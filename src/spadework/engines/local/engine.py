@@ -54,6 +54,7 @@ class LocalEngine:
         self._model, self._tokenizer = opened.model, opened.tokenizer
         self._cache_shape, self._directory = opened.cache_shape, opened.directory
         self._config, self._model_config = engine, model
+        self._train_tokens = engine.train_tokens_on(opened.model.device.type)
         self._base: str | None = None
         self._start: dict[str, torch.Tensor] | None = None
         self._reference: Model | None = None
@@ -144,11 +145,11 @@ class LocalEngine:
         def work() -> tuple[tuple[float, ...], ...]:
             with self._explained_update():
                 if not reference:
-                    return update.score(self._model, data, self._config.train_tokens)
+                    return update.score(self._model, data, self._train_tokens)
                 if self._reference is not None:
-                    return update.score(self._reference, data, self._config.train_tokens)
+                    return update.score(self._reference, data, self._train_tokens)
                 with adapter.as_at_start(self._model.network, self._start):
-                    return update.score(self._model, data, self._config.train_tokens)
+                    return update.score(self._model, data, self._train_tokens)
 
         return await self._run(work)
 
@@ -159,7 +160,7 @@ class LocalEngine:
         def work() -> ForwardBackward:
             self._optimiser.drop_grads()
             with self._explained_update():
-                found = update.backward(self._model, data, self._config.train_tokens, loss)
+                found = update.backward(self._model, data, self._train_tokens, loss)
                 return ForwardBackward(found.loss, found.logprobs, found.clipped_share, self._optimiser.accumulate())
 
         return await self._run(work)
@@ -273,7 +274,7 @@ class LocalEngine:
         return {name: value.detach().flatten()[::stride].clone() for name, value in weights.items()}
 
     def _explained_update(self) -> AbstractContextManager[None]:
-        remedy = f"lower engine.train_tokens (now {self._config.train_tokens})"
+        remedy = f"lower engine.train_tokens (now {self._train_tokens})"
         if not self._config.gradient_checkpointing:
             remedy += " or set engine.gradient_checkpointing=true"
         return memory.explained("a micro-batch of the update", remedy)

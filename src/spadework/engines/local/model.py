@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -33,6 +34,8 @@ class Model:
     """A decoder and its output layer. Dropout is always off, so that training scores what sampling drew from."""
 
     def __init__(self, network: Any, max_context_tokens: int) -> None:
+        from transformers.modeling_layers import GradientCheckpointingLayer
+
         self.network = network.eval()
         self.max_context_tokens = max_context_tokens
         self._decoder = network.base_model
@@ -41,6 +44,8 @@ class Model:
         known = inspect.signature(self._decoder.forward).parameters
         self._settings: dict[str, Any] = {"use_cache": False} if "use_cache" in known else {}
         self._settings["longest_sequence"] = max_context_tokens
+        self._layers = [part for part in self._decoder.modules() if isinstance(part, GradientCheckpointingLayer)]
+        self._feed_forward = getattr(self._layers[-1], "mlp", None) if self._layers else None
 
     @property
     def vocabulary(self) -> int:
@@ -80,20 +85,45 @@ class Model:
     def frozen_copy(self) -> Model:
         return Model(copy.deepcopy(self.network).requires_grad_(False), self.max_context_tokens)
 
+    @contextmanager
+    def last_layer_at(self, flat_N: Tensor) -> Iterator[None]:
+        """Within, hidden states mean something at the positions ``flat_N`` of the flattened batch alone.
+
+        The last layer's feed-forward part is then computed for those only: nothing else depends on its results. The
+        backward pass belongs within too, since it may compute layers again.
+        """
+        if self._feed_forward is None:
+            yield
+            return
+        shapes: list[torch.Size] = []
+
+        def gather(_: torch.nn.Module, inputs: tuple[Tensor]) -> Tensor:
+            shapes.append(inputs[0].shape)
+            return inputs[0].flatten(0, 1).index_select(0, flat_N)[None]
+
+        def scatter(_: torch.nn.Module, __: tuple[Tensor], out_1NE: Tensor) -> Tensor:
+            whole_FE = out_1NE.new_zeros(shapes[-1]).flatten(0, 1)
+            return whole_FE.index_copy(0, flat_N, out_1NE[0]).view(shapes[-1])
+
+        last = self._feed_forward
+        hooks = [last.register_forward_pre_hook(gather), last.register_forward_hook(scatter)]
+        try:
+            yield
+        finally:
+            for hook in hooks:
+                hook.remove()
+
     def recompute_layers(self) -> None:
         """From now on keep a layer's input alone for the backward pass, and compute the rest again.
 
         Raises ModelUnusable if the network does not say what its layers are.
         """
-        from transformers.modeling_layers import GradientCheckpointingLayer
-
-        layers = [module for module in self._decoder.modules() if isinstance(module, GradientCheckpointingLayer)]
-        if not layers:
+        if not self._layers:
             raise ModelUnusable(
                 f"{type(self.network).__name__} has no layers that can be computed again; "
                 "set engine.gradient_checkpointing=false"
             )
-        for layer in layers:
+        for layer in self._layers:
             layer.forward = partial(_recomputed, layer.forward)
 
 
@@ -182,6 +212,10 @@ def _probe(model: Model, directory: Path) -> CacheShape:
             shape = cache_shape(model.network.config.get_text_config(), device, model.dtype)
             wanted = model.network_logits(ids_BQ, positions_BQ).log_softmax(-1)
             plain = model.logits(model.hidden(ids_BQ, positions_BQ)).log_softmax(-1)
+            some_N = torch.tensor([0, 4, 11], device=device)
+            with model.last_layer_at(some_N):
+                some_NE = model.hidden(ids_BQ, positions_BQ).flatten(0, 1).index_select(0, some_N)
+            some = model.logits(some_NE).log_softmax(-1)
             cache = shape.zeros(shape.layers, 2, 2, shape.heads, 9, shape.width)
             model.hidden(ids_BQ[:, :4], positions_BQ[:, :4], Window(cache, 0, None))
             mask = torch.full((2, 1, 2, 9), MASKED, device=device, dtype=model.dtype)
@@ -195,7 +229,8 @@ def _probe(model: Model, directory: Path) -> CacheShape:
             raise ModelUnusable(
                 f"{directory} ({type(model.network).__name__}) does not fit the local engine: {first_line(error)}"
             ) from error
-    worst = max(float((wanted - plain).abs().max()), float((wanted[:, 4:] - cached).abs().max()))
+    pairs = [(wanted, plain), (wanted[:, 4:], cached), (wanted.flatten(0, 1).index_select(0, some_N), some)]
+    worst = max(float((one - other).abs().max()) for one, other in pairs)
     if not worst <= PROBE_TOLERANCES[model.dtype]:
         raise ModelUnusable(
             f"{directory} ({type(model.network).__name__}) gives other log-probabilities (by {worst:.2g}) when its "

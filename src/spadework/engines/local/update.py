@@ -14,12 +14,14 @@ from torch import Tensor
 from spadework.engines.base import Datum
 from spadework.engines.local.model import Model
 from spadework.learning.loss import PolicyLoss
-from spadework.learning.objective import clipped_policy_gradient
+from spadework.learning.objective import Objective, clipped_policy_gradient
 
 LOGIT_ELEMENTS = 1 << 22
 """Elements (tokens times vocabulary) of one table of logits, where the vocabulary allows enough tokens in one."""
 LOGIT_TOKENS = 128
 """Tokens of one table of logits at least: each costs a pass over the output layer's gradient."""
+MICRO_BATCH_COST = 256
+"""What one more micro-batch costs, in token positions that could be computed in the same time."""
 
 
 @dataclass(frozen=True)
@@ -42,18 +44,37 @@ class MicroBatch:
 
 
 def micro_batches(data: Sequence[Datum], token_budget: int, device: torch.device) -> Iterator[MicroBatch]:
-    """Data sorted by length (longest first, then by place), as many per batch as fit the budget with padding.
+    """Data sorted by length (longest first, then by place) and cut so that little of the work is padding.
 
     The last weighted token of a datum and what follows it are no input: nothing that counts depends on them.
     """
     inputs = [max(t for t, weight in enumerate(datum.weights_T) if weight) for datum in data]
     order = sorted(range(len(data)), key=lambda index: (-inputs[index], index))
-    at = 0
-    while at < len(order):
-        width = inputs[order[at]]
-        rows = max(1, token_budget // width)
-        yield _pad([(index, data[index]) for index in order[at : at + rows]], width, device)
-        at += rows
+    for part in cuts([inputs[index] for index in order], token_budget):
+        yield _pad([(index, data[index]) for index in order[part]], inputs[order[part.start]], device)
+
+
+def cuts(lengths: Sequence[int], token_budget: int) -> list[slice]:
+    """Cut falling lengths so that the positions computed, padding included, and the batches' own costs are fewest.
+
+    A batch has at most ``token_budget`` positions; a sequence that is longer has one of its own.
+    """
+    costs, firsts = [0], [0]
+    for stop in range(1, len(lengths) + 1):
+        best, first = costs[stop - 1] + lengths[stop - 1], stop - 1
+        for start in range(stop - 2, -1, -1):
+            positions = lengths[start] * (stop - start)
+            if positions > token_budget:
+                break
+            if costs[start] + positions <= best:
+                best, first = costs[start] + positions, start
+        costs.append(best + MICRO_BATCH_COST)
+        firsts.append(first)
+    found, stop = [], len(lengths)
+    while stop:
+        found.append(slice(firsts[stop], stop))
+        stop = firsts[stop]
+    return found[::-1]
 
 
 def _pad(rows: Sequence[tuple[int, Datum]], width: int, device: torch.device) -> MicroBatch:
@@ -98,38 +119,35 @@ def score(model: Model, data: Sequence[Datum], token_budget: int) -> tuple[tuple
     found = _Rows(data)
     with torch.inference_mode():
         for batch in micro_batches(data, token_budget, model.device):
-            hidden_NE = _weighted_hidden(model, batch)
-            found.put(
-                batch, torch.cat([_logprobs(model, hidden_NE[part], batch, part) for part in _parts(model, batch)])
-            )
+            with model.last_layer_at(batch.flat_N):
+                hidden_NE = _weighted_hidden(model, batch)
+            logprobs = [_shares(model.logits(hidden_NE[part]), batch, part)[0] for part in _parts(model, batch)]
+            found.put(batch, torch.cat(logprobs))
     return found.rows()
 
 
 def backward(model: Model, data: Sequence[Datum], token_budget: int, settings: PolicyLoss) -> Gradient:
     """Add the gradient of the summed loss to the parameters' ``grad``.
 
-    The loss is a sum over tokens, so each chunk of logits is differentiated down to its hidden states at once and
+    The loss is a sum over tokens, so each table of logits is differentiated down to its hidden states at once and
     freed; then the decoder is differentiated from all of them together.
     """
     found = _Rows(data)
     loss, clipped, tokens = 0.0, 0, 0
     for batch in micro_batches(data, token_budget, model.device):
-        hidden_NE = _weighted_hidden(model, batch)
-        logprobs: list[Tensor] = []
-        gradients: list[Tensor] = []
-        for part in _parts(model, batch):
-            leaf_NE = hidden_NE[part].detach().requires_grad_()
-            logprobs_N = _logprobs(model, leaf_NE, batch, part)
-            objective = clipped_policy_gradient(
-                logprobs_N, batch.old_N[part], batch.advantages_N[part], batch.weights_N[part], settings
-            )
-            objective.loss.backward()  # type: ignore[no-untyped-call]
-            logprobs.append(logprobs_N.detach())
-            assert leaf_NE.grad is not None
-            gradients.append(leaf_NE.grad)
-            loss += float(objective.loss.detach())
-            clipped += objective.clipped
-        hidden_NE.backward(torch.cat(gradients))  # type: ignore[no-untyped-call]
+        with model.last_layer_at(batch.flat_N):
+            hidden_NE = _weighted_hidden(model, batch)
+            logprobs: list[Tensor] = []
+            gradients: list[Tensor] = []
+            for part in _parts(model, batch):
+                leaf_NE = hidden_NE[part].detach().requires_grad_()
+                objective, logprobs_N = _differentiate(model.logits(leaf_NE), batch, part, settings)
+                logprobs.append(logprobs_N)
+                assert leaf_NE.grad is not None
+                gradients.append(leaf_NE.grad)
+                loss += float(objective.loss.detach())
+                clipped += objective.clipped
+            hidden_NE.backward(torch.cat(gradients))  # type: ignore[no-untyped-call]
         found.put(batch, torch.cat(logprobs))
         tokens += len(batch.targets_N)
     return Gradient(loss, found.rows(), clipped / tokens)
@@ -147,10 +165,37 @@ def _parts(model: Model, batch: MicroBatch) -> list[slice]:
     return [slice(first, first + step) for first in range(0, len(batch.targets_N), step)]
 
 
-def _logprobs(model: Model, hidden_NE: Tensor, batch: MicroBatch, part: slice) -> Tensor:
-    logits_NV = model.logits(hidden_NE) / batch.temperatures_N[part, None]
+def _differentiate(logits_NV: Tensor, batch: MicroBatch, part: slice, settings: PolicyLoss) -> tuple[Objective, Tensor]:
+    """Carry the loss of a part back through its logits, whose memory is used up; loss and log-probabilities."""
+    table_NV = logits_NV.detach()
+    logprobs_N, sums_N = _shares(table_NV, batch, part)
+    logprobs_N.requires_grad_()
+    objective = clipped_policy_gradient(
+        logprobs_N, batch.old_N[part], batch.advantages_N[part], batch.weights_N[part], settings
+    )
+    (slope_N,) = torch.autograd.grad(objective.loss, logprobs_N)
+    logits_NV.backward(_gradient(table_NV, sums_N, slope_N, batch, part))  # type: ignore[no-untyped-call]
+    return objective, logprobs_N.detach()
+
+
+def _shares(logits_NV: Tensor, batch: MicroBatch, part: slice) -> tuple[Tensor, Tensor]:
+    """Log-probabilities of the targets. The logits become every token's share of the sum that is returned with them."""
+    logits_NV.div_(batch.temperatures_N[part, None])
+    logits_NV.sub_(logits_NV.amax(1, keepdim=True))
     target_N = logits_NV.gather(1, batch.targets_N[part, None])[:, 0]
-    return target_N - logits_NV.logsumexp(-1)
+    sums_N = logits_NV.exp_().sum(1)
+    return target_N - sums_N.log(), sums_N
+
+
+def _gradient(shares_NV: Tensor, sums_N: Tensor, slope_N: Tensor, batch: MicroBatch, part: slice) -> Tensor:
+    """The gradient by the logits, in the place of the shares, where ``slope_N`` is that by the log-probabilities.
+
+    A log-probability rises with its own logit by 1 and falls with every logit by its token's probability, all over the
+    temperature.
+    """
+    slope_N = slope_N / batch.temperatures_N[part]
+    shares_NV.mul_((-slope_N / sums_N)[:, None])
+    return shares_NV.scatter_add_(1, batch.targets_N[part, None], slope_N[:, None])
 
 
 class _Rows:
