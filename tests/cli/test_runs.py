@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,19 @@ def test_closing_table_has_rates_before_and_after_with_the_paired_interval(run: 
     assert "out-of-family" in told
     assert f"{difference:+.3f} (" in told
     assert "time:" in told
+    assert "nothing was trained" not in told
+
+
+def test_iterations_that_trained_nothing_are_told(run: Path, tmp_path: Path) -> None:
+    idle = tmp_path / "idle"
+    shutil.copytree(run, idle)
+    lines = [json.loads(line) for line in (idle / "metrics.jsonl").read_text().splitlines()]
+    for line in lines[1:3]:
+        line["learning/skipped"] = 1
+    (idle / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with Console(width=160, record=True) as console:
+        print_closing(console, idle, synthetic_run.CONFIG)
+    assert f"nothing was trained in 2 of {len(lines)} iterations" in console.export_text()
 
 
 def watch(console: Console) -> None:
@@ -103,7 +117,7 @@ def watch(console: Console) -> None:
         observer.iteration_ended(-1, {"heldout/in_family": 0.25, "time/iteration_s": 3.0})
         observer.stage_started(0, Stage.PLAY)
         observer.iteration_ended(0, {"agent/plain_win_rate": 0.5, "time/iteration_s": 61.0})
-        observer.iteration_ended(1, {"agent/plain_win_rate": 0.75, "time/iteration_s": 61.0})
+        observer.iteration_ended(1, {"agent/plain_win_rate": 0.75, "time/iteration_s": 61.0, "learning/skipped": 1})
 
 
 def test_a_log_gets_one_plain_line_per_iteration_with_its_numbers() -> None:
@@ -112,7 +126,7 @@ def test_a_log_gets_one_plain_line_per_iteration_with_its_numbers() -> None:
     before, first, last = console.export_text().splitlines()
     assert before == "before training  3.0 s  held out in-family 0.25"
     assert first.startswith("iteration 1/2  61 s  plain 0.50  about ")
-    assert last == "iteration 2/2  61 s  plain 0.75"
+    assert last == "iteration 2/2  61 s  plain 0.75  nothing to train"
 
 
 def test_a_terminal_gets_the_same_lines_and_what_is_being_done() -> None:

@@ -30,6 +30,15 @@ def print_closing(console: Console, run: Path, config: Config) -> None:
     ]
     if rows:
         console.print(table(("", ">before", ">after", "difference (95 % interval)"), rows))
+    idle = sum(line.get("learning/skipped", 0) > 0 for line in lines)
+    if idle:
+        console.print(
+            plain(
+                f"nothing was trained in {idle} of {len(lines)} iterations, since no attempt or play was better than the "
+                "others of its group; `spadework show` says why attempts were rejected"
+            ),
+            soft_wrap=True,
+        )
     spent = {stage: sum(line.get(f"time/{stage}_s", 0.0) for line in lines) for stage in Stage}
     told = ", ".join(f"{stage} {seconds(amount)}" for stage, amount in spent.items())
     total = sum(line.get("time/iteration_s", 0.0) for line in lines)

@@ -77,6 +77,8 @@ class Watching:
 
     def iteration_ended(self, iteration: int, metrics: Mapping[str, float]) -> None:
         parts = [f"{name} {metrics[key]:.2f}" for name, key in _SHOWN if key in metrics]
+        if metrics.get("learning/skipped"):
+            parts.append("nothing to train")
         took = span(metrics["time/iteration_s"])
         if iteration < 0:
             # The time left is told by iterations alone.
