@@ -34,8 +34,8 @@ def print_closing(console: Console, run: Path, config: Config) -> None:
     if idle:
         console.print(
             plain(
-                f"nothing was trained in {idle} of {len(lines)} iterations, since no attempt or play was better than the "
-                "others of its group; `spadework show` says why attempts were rejected"
+                f"nothing was trained in {idle} of {len(lines)} iterations, since no attempt or play was better than "
+                "the others of its group; `spadework show` says why attempts were rejected"
             ),
             soft_wrap=True,
         )
