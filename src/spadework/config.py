@@ -246,7 +246,8 @@ class GatesConfig(Section):
     random_plays: Positive = 4
     """Plays per seed of each scripted agent that draws at random."""
     similarity_threshold: Share = 0.95
-    """Programs at least this similar to one of the pool are not novel."""
+    """Programs at least this similar to one of the pool are not novel. Copies of the worked example in the designer's
+    prompt never are, from 0.8 on."""
     require_solution: bool = True
     """Programs without `solution()` fail `solvable`."""
     distractors: Annotated[int, Field(ge=0)] = 1

@@ -362,6 +362,31 @@ def test_an_answer_without_a_reply_is_nobodys_fault(answer: Raw, tries: int, wor
     assert words in sentence
 
 
+@pytest.mark.parametrize(
+    ("answer", "kind", "words"),
+    [
+        (
+            error(500, "tools param requires --jinja flag"),
+            EndpointError,
+            "start the server with support for tool calls",
+        ),
+        (error(400, '"auto" tool choice requires --enable-auto-tool-choice'), EndpointError, "support for tool calls"),
+        (error(500, 'Failed to parse input at pos 0: <tool_call>{"name": "enable_account"'), NoReply, "enable_account"),
+        (error(400, "a message with 'tool_calls' must be followed by tool messages; required"), EndpointError, "400"),
+    ],
+)
+def test_a_server_without_tools_is_told_from_what_a_model_wrote(answer: Raw, kind: type, words: str) -> None:
+    async def use(chat: OpenAIChat) -> str:
+        with pytest.raises(kind) as raised:
+            await with_tools(chat)
+        return str(raised.value)
+
+    sentence, server = asked(in_turn(answer), use)
+    assert len(server.heard) == 1
+    assert words in sentence
+    assert ("start the server with support" in sentence) == ("support" in words)
+
+
 def test_a_reply_is_taken_whatever_its_content_type_says() -> None:
     mislabelled = Raw(reply("Nine feet.").body, headers={"Content-Type": "text/plain"})
     assert one(in_turn(mislabelled))[0].text == "Nine feet."

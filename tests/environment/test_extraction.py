@@ -32,7 +32,8 @@ def test_a_block_that_names_no_language_counts_only_where_none_is_python() -> No
     unnamed = fenced("draft = 1", language="") + fenced("final = 2", language="")
     assert extract_program("Plan.\n" + unnamed) == "final = 2\n"
     assert extract_program(fenced("x = 1") + unnamed) == "x = 1\n"
-    assert kind(fenced("x = 1", language="json")) is Rejection.NO_PROGRAM
+    for other in ("json", "{.json}", ".env", "#1"):
+        assert kind(fenced("x = 1", language=other)) is Rejection.NO_PROGRAM
 
 
 def test_a_draft_inside_thinking_is_not_the_program() -> None:

@@ -39,7 +39,8 @@ traps = st.lists(
     max_size=8,
 ).map("".join)
 names = st.from_regex(r"[a-z_]{1,12}", fullmatch=True)
-values = st.integers(-99, 99) | st.text('abc é"\\{}:1', max_size=8) | st.lists(st.integers(-9, 9), max_size=3)
+tagged = st.lists(st.sampled_from(["<think>", "</think>", "a "]), max_size=3).map("".join)
+values = st.integers(-99, 99) | st.text('abc é"\\{}:1', max_size=8) | tagged | st.lists(st.integers(-9, 9), max_size=3)
 arguments = st.dictionaries(names, values, max_size=3)
 
 
@@ -193,6 +194,29 @@ def test_a_call_is_read_behind_any_thought_and_only_when_it_is_whole(
     for length in range(len(sampled)):
         found = TOOLS.read(RENDERING.reply_with_calls(sampled[:length]), [PROBE_TOOL], 0).calls
         assert all(one.problem for one in found), RENDERING.decode(sampled[:length])
+
+
+@pytest.mark.parametrize("tail", ["", " and not </think>", " <think> of it", " as <|channel|> says"])
+def test_tags_in_an_answer_hide_no_action(tail: str) -> None:
+    said = message("final", plain(f"\\boxed{{5}}{tail}"), close=RETURN)
+    assert parse_action(RENDERING.reply_text(said), "boxed").action == "5"
+
+
+def test_a_header_without_its_space_is_read_and_one_with_a_mark_in_its_recipient_is_answered() -> None:
+    json_mark, body = (CONSTRAIN, *plain("json")), (MESSAGE, *plain("{}"), CALL)
+    to = plain(" to=functions.paint_wall")
+    for header in (
+        (*to, CHANNEL, *plain("commentary"), *json_mark),
+        (CHANNEL, *plain("commentary"), *to, *json_mark),
+        (*to, CHANNEL, *plain("commentary"), CHANNEL, *plain("commentary")),
+    ):
+        (call,) = TOOLS.read(RENDERING.reply_with_calls((*header, *body)), [PROBE_TOOL], 0).calls
+        assert (call.name, call.problem) == ("paint_wall", "")
+    leaked = (CHANNEL, *plain("commentary"), *to, CHANNEL, *plain("commentary"), *body)
+    (call,) = TOOLS.read(RENDERING.reply_with_calls(leaked), [PROBE_TOOL], 0).calls
+    assert call.name != "paint_wall"
+    said = (CHANNEL, *plain("final"), *json_mark, MESSAGE, *plain("\\boxed{5}"), RETURN)
+    assert parse_action(RENDERING.reply_text(said), "boxed").action == "5"
 
 
 @settings(max_examples=30, deadline=None)

@@ -136,6 +136,14 @@ def test_a_call_that_is_not_right_is_answered_and_the_episode_goes_on(
     assert counts is not None and counts.malformed + counts.refused == 1 and counts.calls == 3
 
 
+def test_an_id_that_looks_like_ours_takes_no_place_of_it() -> None:
+    ids = ["call_2_1", "call_2_1_2", "call_2_1_3"]
+    first = [call("log", {"text": "a"}, id) for id in ids]
+    _, bodies = play(in_turn(calling(*first), calling(call("log", {"text": "b"}, "")), calling(LOG)))
+    said = [one["id"] for message in bodies[2]["messages"] for one in message.get("tool_calls", ())]
+    assert said == [*ids, "call_2_1_4"]
+
+
 @pytest.mark.parametrize("id", ["", None, 7, "two words", "x" * 200, "call_same"])
 def test_ids_that_cannot_be_used_are_replaced_and_none_is_used_twice(id: object) -> None:
     unfit = [call("log", {"text": "a"}, id), call("log", {"text": "b"}, id), call("erase of all", {}, id)]

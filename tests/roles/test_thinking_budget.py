@@ -15,7 +15,7 @@ from shop_program import CODE, SHOP
 from staged_programs import Stage
 
 from spadework.config import AgentConfig
-from spadework.engines.base import SamplingParams
+from spadework.engines.base import SamplingParams, StopReason
 from spadework.presets import ConfigError, load_config
 from spadework.roles.agent import EpisodeRequest, Player
 from spadework.roles.episode import Arm, Episode, EpisodeEnd
@@ -158,7 +158,12 @@ def test_whatever_is_sampled_is_trained_and_nothing_else_is(name: str, data: st.
             sample = super().reply(member, prompt_ids, params)
             stop = next((n for n, token in enumerate(sample.token_ids_T, 1) if token in params.stop_ids), None)
             if stop is not None:
-                sample = replace(sample, token_ids_T=sample.token_ids_T[:stop], logprobs_T=sample.logprobs_T[:stop])
+                sample = replace(
+                    sample,
+                    token_ids_T=sample.token_ids_T[:stop],
+                    logprobs_T=sample.logprobs_T[:stop],
+                    stop_reason=StopReason.STOP,
+                )
             sampled.extend(sample.token_ids_T)
             return sample
 
@@ -168,6 +173,20 @@ def test_whatever_is_sampled_is_trained_and_nothing_else_is(name: str, data: st.
     assert [t for t, s in zip(episode.token_ids_T, episode.sampled_T, strict=True) if s] == sampled
     assert sum(run[0] for run in runs(episode)) == sum(1 + turn.thinking_ended for turn in episode.turns)
     assert trained_tokens(episode, train_malformed_calls=False) == episode.sampled_T
+
+
+@each_thinker
+@pytest.mark.parametrize("short", [0, 1])
+def test_a_reply_that_stops_at_its_budget_to_the_token_is_whole(name: str, short: int) -> None:
+    family = THINKERS[name]
+    rendering = player(family).rendering
+    answer = rendering.encode(f"{OPENINGS[name]}hm{ENDINGS[name]}\\boxed{{1}}")
+    one = player(family, max_thinking_tokens=len(answer) + 1 - short)
+    episode, _ = play(lambda member, prompt, params: rendering.decode(answer), one)
+    assert all(turn.thinking_ended is False for turn in episode.turns)
+    if not short:
+        assert {turn.action for turn in episode.turns} == {"1"}
+        assert [sum(sampled for sampled, _ in runs(episode))] == [len(episode.turns)]
 
 
 @pytest.mark.parametrize("cut", range(1, 40))

@@ -287,7 +287,7 @@ def test_databases_that_cannot_be_used_get_one_sentence(tmp_path: Path, opened: 
     expected = {
         junk: "not a readable database",
         foreign: "of another program",
-        newer: "schema version 99 and this spadework reads version 2",
+        newer: "schema version 99 and this spadework reads version 3",
         torn: "not a readable database",
     }
     for path, message in expected.items():
@@ -295,6 +295,17 @@ def test_databases_that_cannot_be_used_get_one_sentence(tmp_path: Path, opened: 
             pool.environments(0)
         assert "\n" not in str(raised.value)
         assert str(path) in str(raised.value)
+
+
+def test_a_pool_of_the_version_before_is_read_and_not_written(tmp_path: Path) -> None:
+    path = tmp_path / "pool.sqlite"
+    filled(path, 1).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = 2")
+    with PoolReader.open(path) as pool:
+        assert pool.environments(0)
+    with pytest.raises(StoreError, match="schema version 2 and this spadework reads version 3"):
+        Pool.open(path)
 
 
 def test_a_missing_pool_is_not_created_by_reading(tmp_path: Path) -> None:

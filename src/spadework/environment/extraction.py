@@ -6,7 +6,7 @@ import re
 
 from spadework.environment.program import ProgramRejected, Rejection
 
-_FENCE = re.compile(r"(?P<indent>[ \t]*)(?P<mark>`{3,}|~{3,})[ \t]*(?P<language>[A-Za-z0-9_+-]*)[^`]*")
+_FENCE = re.compile(r"(?P<indent>[ \t]*)(?P<mark>`{3,}|~{3,})[ \t]*(?P<language>[A-Za-z0-9_+-]*)(?P<rest>[^`]*)")
 _PYTHON = ("python", "python3", "py")
 _OPEN, _CLOSE = "<think>", "</think>"
 
@@ -29,7 +29,7 @@ def extract_program(reply: str) -> str:
         if fence is not None:
             if _closes(line, fence["mark"]):
                 language = fence["language"].lower()
-                if language in (*_PYTHON, ""):
+                if language in _PYTHON or not (language or fence["rest"].strip()):
                     blocks[bool(language)] = "\n".join(body) + "\n"
                 fence, body = None, []
             else:

@@ -25,7 +25,7 @@ _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
 _FUNCTION = re.compile(r"\s*<function=([^<>\n]*)>(.*)</function>\s*", re.DOTALL)
 _PARAMETER = re.compile(r"\s*<parameter=([^<>\n]*)>(.*?)</parameter>\s*", re.DOTALL)
 _LOOKS_LIKE_CALL = re.compile(r'\{\s*"(?:name|function)"\s*:')
-_CALL_HEADER = re.compile(r"<\|channel\|>([^\s<]*) to=([^\s<]*)<\|message\|>")
+_CALL_HEADER = re.compile(r"<\|channel\|>(\S*) to=((?:(?!<\|message\|>).)*)<\|message\|>", re.DOTALL)
 _CALL_END = "<|call|>"
 _SPACE = re.compile(r"[\s;]*")
 

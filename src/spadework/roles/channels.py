@@ -11,6 +11,7 @@ the `<|return|>` that was sampled where the template writes `<|end|>`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,7 @@ _MARKS = (_START, _CHANNEL, _MESSAGE, _END, _RETURN, _CALL, _CONSTRAIN)
 _HEADER = f"{_START}assistant"
 _SPEAK = f"{_CHANNEL}final{_MESSAGE}"
 _THINKING_TAGS = ("<think>", "</think>")
+_CHANNEL_NAME = re.compile(r"\s*([^\s<]*)")
 _OPENINGS = (
     (Message("user", "Name a colour."),),
     (Message("system", "Be brief."), Message("user", "Name a colour.")),
@@ -98,7 +100,7 @@ class ChannelRendering(Rendering):
             ending = _HEADER
         elif mark == _START:
             ending = _HEADER.removeprefix(_START)
-        elif last is None or last.recipient or last.channel == "final":
+        elif last is None or (calls and last.recipient) or last.channel == "final":
             return None  # a call, or the header of an answer
         elif last.begun:
             ending = f"{_END}{_HEADER}"
@@ -180,7 +182,8 @@ class ChannelRendering(Rendering):
         speaker = role or spoken.partition(" ")[0]
         words = f"{spoken} {described}".replace(_CONSTRAIN, " ").split()
         recipient = next((word.removeprefix("to=") for word in words if word.startswith("to=")), "")
-        channel = described.split(maxsplit=1)[0] if described.strip() else ""
+        name = _CHANNEL_NAME.match(described)
+        channel = name[1] if name else ""
         assistant = speaker == "assistant"
         return Part(
             channel=channel if assistant else "",
@@ -193,11 +196,16 @@ class ChannelRendering(Rendering):
 
     def _shown(self, part: Part, calls: bool) -> str:
         if part.said:
-            return self._parted(part.body, _MARKS) if calls else part.body
+            said: str = self._parted(part.body, (*_THINKING_TAGS, *_MARKS) if calls else _THINKING_TAGS)
+            return said
         if part.calls and calls:
             to = self._parted(part.recipient, _MARKS)
             header = f"{_CHANNEL}{self._parted(part.channel, _MARKS)} to={to}{_MESSAGE}"
-            return f"{header}{part.body}{part.close}"
+            # JSON may write a letter by its number, and nothing but thoughts may stand between tags.
+            body = part.body
+            for tag in _THINKING_TAGS:
+                body = body.replace(tag, f"\\u003c{tag[1:]}")
+            return f"{header}{body}{part.close}"
         noted = f" to={part.recipient}" if part.calls else ""
         label = "" if part.channel == "analysis" and not noted else f"[{part.channel or part.header}{noted}] "
         thought = self._parted(f"{label}{part.body}", (*_THINKING_TAGS, *_MARKS))

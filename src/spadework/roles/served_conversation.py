@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any, Protocol
 
 from spadework.engines.chat import ChatCall, ChatReply, as_chat
@@ -113,8 +114,9 @@ class ServedTools:
 
     def _call(self, call: ChatCall, own_id: str) -> Call:
         identity = call.id if _ID.fullmatch(call.id) else own_id
+        free = (f"{own_id}_{number}" for number in count(2))
         while identity in self.ids:
-            identity = f"{own_id}_{len(self.ids)}"
+            identity = next(free)
         self.ids.add(identity)
         return replace(read_arguments(call.name, call.arguments), id=identity)
 

@@ -14,7 +14,9 @@ from pathlib import Path
 from spadework.store.errors import StoreError
 
 APPLICATION_ID = 0x53504457
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
+OLDEST_READ = 2
+"""Of turns without the weights that sampled them; such a pool is read and not written."""
 BUSY_TIMEOUT_S = 30.0
 
 SCHEMA = """
@@ -162,7 +164,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
             connection.execute("PRAGMA foreign_keys = ON")
             if _is_new(connection):
                 _create(connection)
-            _require_version(connection, path)
+            _require_version(connection, path, SCHEMA_VERSION)
         except BaseException:
             connection.close()
             raise
@@ -188,7 +190,7 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
 def _opened(uri: str, path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(uri, timeout=BUSY_TIMEOUT_S, uri=True)
     try:
-        _require_version(connection, path)
+        _require_version(connection, path, OLDEST_READ)
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     except BaseException:
         connection.close()
@@ -208,11 +210,11 @@ def _create(connection: sqlite3.Connection) -> None:
     )
 
 
-def _require_version(connection: sqlite3.Connection, path: Path) -> None:
+def _require_version(connection: sqlite3.Connection, path: Path, oldest: int) -> None:
     application, version = _pragma(connection, "application_id"), _pragma(connection, "user_version")
     if application != APPLICATION_ID:
         raise StoreError(f"{path} is a database of another program, not a spadework pool; give the directory of a run")
-    if version != SCHEMA_VERSION:
+    if not oldest <= version <= SCHEMA_VERSION:
         raise StoreError(
             f"the pool {path} has schema version {version} and this spadework reads version {SCHEMA_VERSION}; "
             "open it with the spadework that wrote it or start a new run"

@@ -26,7 +26,7 @@ _TOO_LONG = re.compile(
 )
 _OUT_OF_CREDIT = ("insufficient_quota", "billing_hard_limit_reached")
 _NO_TOOLS = re.compile(
-    r"(tool|function.?call).*(support|enabl|requir|allow)|(support|enabl|requir|allow).*(tool|function.?call)",
+    r"(tool|function.?call).{0,60}(support|enabl|not allow|requires? --)|(support|enabl).{0,40}(tool|function.?call)",
     re.IGNORECASE,
 )
 _API = "endpoint.base_url, which usually ends in /v1"
@@ -163,14 +163,14 @@ def _error(status: int, said: tuple[str, str], after_s: float, tools: bool) -> E
     words, code = said
     reason = f"it answered {status}" + (f": {words}" if words else "")
     if tools and status in (400, 404, 422, 500, 501) and not _TOO_LONG.search(words):
+        if status == 500 and "parse" in words:  # of what the model wrote, and it would write it again
+            return Empty(reason, final=True)
         if _NO_TOOLS.search(words):
             return Refused(
                 reason,
                 "start the server with support for tool calls (vLLM: --enable-auto-tool-choice and --tool-call-parser; "
                 "llama.cpp: --jinja) and a model that makes them, or measure the model in games",
             )
-        if status == 500 and "parse" in words:  # of what the model wrote, and it would write it again
-            return Empty(reason, final=True)
     if code in _OUT_OF_CREDIT:
         return Refused(reason, "add credit to the account of the key, then give the same command again")
     if status in TRANSIENT:

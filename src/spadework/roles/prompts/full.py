@@ -53,7 +53,7 @@ class MusicBoxEnv:
         self.turns = 0
         self.levers = self.rng.sample(["brass", "copper", "iron", "silver", "tin", "zinc"], 3)
         self.moves = {{lever: self.rng.randint(3, 40) for lever in self.levers}}
-        self.plan = self.levers + self.rng.choices(self.levers, k=2)
+        self.plan = self.levers + self.rng.choices(self.levers, k={repeats})
         self.drum = 0
         self.mark = sum(self.moves[lever] for lever in self.plan)
         names = ", ".join(self.levers)
@@ -187,6 +187,8 @@ _NEXT = """\
 Now write another environment, for this task. Reply in the same form: the three lines, then the whole program."""
 
 _LEAST_TURNS: dict[Difficulty, int] = {"easy": 2, "medium": 4, "hard": 7}
+_REPEATS: dict[Difficulty, int] = {"easy": 2, "medium": 2, "hard": 4}
+"""Pulls of the worked example beyond one of each lever, for `_LEAST_TURNS`."""
 _MAX_TURNS: dict[Difficulty, int] = {"easy": 8, "medium": 12, "hard": 20}
 _DIFFICULTY_RULES: dict[Difficulty, str] = {
     "easy": "one thing is hidden, and an attentive player sees how to find it.",
@@ -327,7 +329,7 @@ def memory_section(memory: Memory) -> str:
 
 
 def _worked_example(difficulty: Difficulty) -> str:
-    return _EXAMPLE.format(max_turns=_MAX_TURNS[difficulty])
+    return _EXAMPLE.format(max_turns=_MAX_TURNS[difficulty], repeats=_REPEATS[difficulty])
 
 
 def _shown(examples: Sequence[Example]) -> list[str]:
