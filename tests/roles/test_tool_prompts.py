@@ -46,6 +46,14 @@ def test_prompts_are_filled_and_close_their_tags(name: str) -> None:
     assert not re.search(r"\{(skill|description|title|text|memory|observation|source|requests|tools|variant)\}", text)
 
 
+def test_what_differs_between_the_environments_of_a_run_comes_last() -> None:
+    """So that a sampler need not read the rules and the example again for each."""
+    one, other = designer_prompt(), designer_prompt(document=Document("d2", "Locks", "A lock lifts a boat."))
+    shared = next(at for at, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1])
+    assert "\n# Task\n" in one[:shared]
+    assert shared > 0.8 * len(other)
+
+
 def test_no_benchmark_is_named_to_the_designer() -> None:
     told = "\n".join([*every_prompt().values(), *map(describe_skill, TOOL_SKILLS)])
     assert not [name for name in BENCHMARKS if re.search(rf"\b{re.escape(name)}\b", told, re.IGNORECASE)]

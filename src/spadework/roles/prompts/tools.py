@@ -140,14 +140,8 @@ class LendingDeskEnv(ToolEnv):
 """
 
 _TASK = """\
-# Task
+You write one tool environment by these rules; the task comes after them.
 
-Write one tool environment that trains **{skill}**: {description}
-
-{grounding}
-
-Kind of task, **{variant}**: {variant_text}
-{memory}
 # What makes it an environment
 
 - A user makes {requests} requests, one after the other: the next one is told when the criterion of the one before is \
@@ -206,6 +200,14 @@ List the records, the tools and the requests. For each request write down which 
 call makes the criterion true and what a hasty agent gets wrong. Then trace `solution()` by hand for one seed, turn by \
 turn, with the value of each criterion.
 
+# Task
+
+Write one tool environment that trains **{skill}**: {description}
+
+{grounding}
+
+Kind of task, **{variant}**: {variant_text}
+{memory}
 Reply with your plan in a few sentences, then the whole program in one block that starts with ```python and ends \
 with ```. Only the last block counts."""
 
