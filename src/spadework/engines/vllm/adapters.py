@@ -140,8 +140,8 @@ class Adapters:
             f"the vLLM server at {self._server.url} does not sample from the model that is trained here: "
             f"log-probabilities differ by {gap:.3g} on average where {most:g} is allowed (engine.vllm.max_mismatch); "
             f"either its model {self._config.engine.vllm.model} is not {self._config.model.path}, or it has older "
-            "weights or a layer that it leaves out (docs/vllm.md), or its precision is not the trainer's "
-            f"{self._local.precision}: for a server in bfloat16 set engine.vllm.max_mismatch=0.1"
+            "weights or a layer that it leaves out (docs/vllm.md), or another precision than the trainer's "
+            f"{self._local.precision} (a server in bfloat16 and a trainer in float32 need engine.vllm.max_mismatch=0.1)"
         )
 
     @property
