@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -110,6 +111,26 @@ class ChatServer:
             handler.close_connection = True
         if raw.promised is not None:
             handler.close_connection = True
+
+
+@contextmanager
+def babbling() -> Iterator[str]:
+    """The address of something that answers, and not in HTTP."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            with suppress(OSError):
+                while True:
+                    line, _ = listener.accept()
+                    with line:
+                        line.recv(4096)
+                        line.sendall(b"421 4.7.0 mail only\r\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
 
 
 def reply(text: str | None, finish: str | None = "stop", tokens: tuple[int, int] | None = (10, 5), **more: Any) -> Raw:

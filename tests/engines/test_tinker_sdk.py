@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from chat_server import babbling
 
 from spadework.config import TinkerConfig
 from spadework.engines.base import EngineFault
@@ -114,6 +115,11 @@ def test_a_server_that_goes_away_ends_every_wait() -> None:
         assert await pulse.guard(asyncio.sleep(0, "back")) == "back"
 
     asyncio.run(run())
+
+
+def test_what_does_not_speak_http_is_no_server() -> None:
+    with babbling() as url:
+        assert not TinkerService(own(url), takes_mask=True).is_there()
 
 
 def test_a_server_that_is_there_and_never_answers_is_given_up_in_the_end() -> None:

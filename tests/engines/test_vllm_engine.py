@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import math
+import os
+import shutil
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -12,9 +15,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from chat_server import Raw
+from chat_server import Raw, babbling
 from fake_vllm import BASE, FakeVllm, Faults, refusal
 from pydantic import ValidationError
+from safetensors import SafetensorError
 from tiny_models import VOCABULARY, save_tiny_model
 
 from spadework.config import Config
@@ -29,7 +33,10 @@ from spadework.engines.base import (
 )
 from spadework.engines.open import open_engine
 from spadework.engines.openai import pacing
+from spadework.engines.settings import VllmConfig
+from spadework.engines.vllm import server as asking
 from spadework.engines.vllm.engine import VllmEngine
+from spadework.engines.vllm.launch import launch_line
 from spadework.learning.loss import PolicyLoss
 from spadework.loop.weights import HoldsWeights
 
@@ -121,9 +128,9 @@ async def gap(engine: VllmEngine, played: Sequence[Play]) -> float:
     )
 
 
-async def learn(engine: VllmEngine, played: Sequence[Play]) -> None:
+async def learn(engine: VllmEngine, played: Sequence[Play], rate: float = RATE) -> None:
     await engine.forward_backward(as_data(played), PolicyLoss())
-    assert (await engine.optim_step(RATE)).applied
+    assert (await engine.optim_step(rate)).applied
 
 
 def fault_of(use: Callable[[], Awaitable[object]]) -> str:
@@ -269,6 +276,33 @@ def test_weights_that_change_while_their_adapter_is_loaded_are_not_sampled(serve
     assert [name.rpartition("-")[2] for name in names] == ["v0", "v1", "v2"] and server.unloads == names[:2]
 
 
+def test_a_cohort_that_opens_while_older_weights_are_loaded_waits_for_its_own(server: FakeVllm) -> None:
+    engine = opened(server)
+    asked, go_on = threading.Event(), threading.Event()
+    real = server._load
+
+    def slow(body: Any) -> Raw:
+        asked.set()
+        assert go_on.wait(30)
+        return real(body)
+
+    async def run() -> None:
+        played = await plays(engine)
+        await learn(engine, played)
+        server._load = slow  # type: ignore[method-assign]
+        older = asyncio.create_task(one(engine))
+        await asyncio.to_thread(asked.wait, 30)
+        await learn(engine, played)
+        fresh = asyncio.create_task(one(engine))
+        await asyncio.sleep(0.05)
+        go_on.set()
+        with pytest.raises(StaleCohort):
+            await older
+        assert (await fresh).policy_version == 2
+
+    asyncio.run(run())
+
+
 def test_weights_of_a_checkpoint_are_loaded_at_the_server_too(server: FakeVllm, tmp_path: Path) -> None:
     engine = opened(server)
 
@@ -298,11 +332,27 @@ def test_a_server_that_keeps_older_weights_is_caught(server: FakeVllm) -> None:
     assert "does not sample from the model that is trained here" in fault_of(run)
 
 
+def test_small_steps_of_float32_are_seen_by_default_and_what_bfloat16_needs_is_said(server: FakeVllm) -> None:
+    server.faults.keeps_first_adapter = True
+    engine = opened(server, max_mismatch=0)
+
+    async def run() -> None:
+        await learn(engine, await plays(engine), rate=0.004)
+        await plays(engine)
+
+    sentence = fault_of(run)
+    assert "older weights or a layer that it leaves out" in sentence and "where 0.001 is allowed" in sentence
+    assert "another precision than the trainer's float32 (a server in bfloat16" in sentence
+    assert "need engine.vllm.max_mismatch=0.1" in sentence
+    assert float(sentence.partition("differ by ")[2].split()[0]) < 0.1
+    assert VllmConfig(max_mismatch=0.1).max_mismatch_in("float32") == VllmConfig().max_mismatch_in("bfloat16") == 0.1
+
+
 def test_another_base_model_is_refused(server: FakeVllm, tmp_path: Path) -> None:
     other = save_tiny_model(tmp_path / "other", "qwen3", tied=False)
     sentence = fault_of(lambda: one(opened(server, other)))
     assert "does not sample from the model that is trained here" in sentence
-    assert f"its model {BASE} is {other}" in sentence and "engine.vllm.max_mismatch is 0.0001" in sentence
+    assert f"its model {BASE} is not {other}" in sentence and "0.0001 is allowed (engine.vllm.max_mismatch)" in sentence
 
 
 def test_probabilities_of_before_the_temperature_are_refused_with_the_line_that_starts_the_server(
@@ -339,8 +389,30 @@ def test_a_server_that_was_started_again_is_given_the_adapter_again(server: Fake
 
 def test_a_server_that_does_not_keep_what_it_loads_is_given_up(server: FakeVllm) -> None:
     server.faults.forgets_at_once = True
-    assert "loaded the adapter spadework-" in fault_of(lambda: one(opened(server)))
-    assert len(server.loads) == 1
+    assert "loaded an adapter twice and did not know it afterwards" in fault_of(lambda: one(opened(server)))
+    assert len(server.loads) == 2
+
+
+def test_a_server_that_was_started_again_between_load_and_proof_is_given_the_adapter_again(server: FakeVllm) -> None:
+    def lose(body: Any, number: int) -> None:
+        if server.replies == 0 and len(server.loads) == 1:
+            server.restart()
+
+    server.faults.answer = lose
+    assert asyncio.run(one(opened(server))).policy_version == 0
+    assert len({name for name, _ in server.loads}) == 2
+
+
+def test_a_page_is_no_answer_to_a_load(server: FakeVllm) -> None:
+    real, given = server._load, [0]
+
+    def page(body: Any) -> Raw:
+        given[0] += bool(body["lora_name"])
+        return HTML if body["lora_name"] and given[0] == 1 else real(body)
+
+    server._load = page  # type: ignore[method-assign]
+    assert asyncio.run(one(opened(server))).policy_version == 0
+    assert given == [2] and len(server.loads) == 1
 
 
 def test_a_server_that_loses_the_adapter_again_and_again_is_given_up(server: FakeVllm) -> None:
@@ -465,6 +537,34 @@ def test_a_server_that_went_away_is_given_up_after_the_patience_and_the_run_can_
     assert "give the same command to continue from the last checkpoint" in sentence
 
 
+def test_time_in_which_the_server_worked_does_not_count_against_patience(
+    server: FakeVllm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "REACHED_S", 0.5)
+    engine = opened(server, patience_s=1.0)
+    troubles = iter([refusal(503, "loading", "x"), Raw(b'{"choi', promised=4000, hang_s=1.5), None])
+    server.faults.answer = lambda body, number: next(troubles) if body["max_tokens"] == 12 else None
+    assert asyncio.run(one(engine)).policy_version == 0
+
+
+def test_a_wait_that_is_asked_for_is_kept_and_does_not_count_against_patience(server: FakeVllm) -> None:
+    engine = opened(server, patience_s=1.0)
+    busy = Raw(b"{}", 503, {"Content-Type": "application/json", "Retry-After": "0.6"})
+    server.faults.answer = after_the_proof(busy, times=3)
+    asyncio.run(one(engine))
+    asked = [heard.at_s for heard in server.http.heard if heard.body.get("max_tokens") == 12]
+    assert len(asked) == 4
+    assert all(later - earlier >= 0.6 for earlier, later in itertools.pairwise(asked))
+    server.faults.answer = after_the_proof(Raw(b"{}", 503, {"Retry-After": "7200"}))
+    assert "it asks for a wait of 7200 s; continue later" in fault_of(lambda: one(engine))
+
+
+def test_what_does_not_speak_http_is_no_server(server: FakeVllm) -> None:
+    assert asking.Server(VllmConfig(base_url=server.url)).is_there()
+    with babbling() as url:
+        assert not asking.Server(VllmConfig(base_url=url)).is_there()
+
+
 def test_a_reply_that_never_comes_is_given_up_while_the_server_is_there(server: FakeVllm) -> None:
     engine = opened(server, answer_timeout_s=1.0)
     asyncio.run(one(engine))
@@ -507,13 +607,45 @@ def test_an_adapter_whose_loading_was_answered_into_the_void_is_loaded(server: F
 def test_adapters_are_put_where_the_configuration_says_and_can_be_read_by_others(
     server: FakeVllm, tmp_path: Path
 ) -> None:
-    engine = opened(server, adapter_dir=str(tmp_path))
-    asyncio.run(one(engine))
+    umask = os.umask(0o077)
+    try:
+        engine = opened(server, adapter_dir=str(tmp_path))
+        asyncio.run(one(engine))
+    finally:
+        os.umask(umask)
     path = server.loads[0][1]
     assert path.is_relative_to(tmp_path)
-    assert path.parent.stat().st_mode & 0o777 == 0o755
+    for folder in (path.parent, path):
+        assert folder.stat().st_mode & 0o777 == 0o755
+    assert {file.stat().st_mode & 0o777 for file in path.iterdir()} == {0o644}
     with pytest.raises(EngineFault, match=r"no adapters can be written to engine\.vllm\.adapter_dir .*nowhere"):
         opened(server, adapter_dir=str(tmp_path / "nowhere"))
+
+
+def test_an_adapter_that_cannot_be_written_ends_the_run_in_one_sentence(
+    server: FakeVllm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+
+    engine = opened(server, adapter_dir=str(tmp_path))
+    with monkeypatch.context() as patched:
+        patched.setattr("safetensors.torch.save_file", full)
+        sentence = fault_of(lambda: one(engine))
+    assert f"cannot be written to {tmp_path}" in sentence and "No space left on device (os error 28)" in sentence
+    assert "make room there" in sentence and f"engine.vllm.adapter_dir, {tmp_path}" in sentence
+    (folder,) = tmp_path.iterdir()
+    shutil.rmtree(folder)
+    folder.write_text("in the way")
+    assert "Not a directory" in fault_of(lambda: one(engine))
+    folder.unlink()
+
+
+def test_the_line_that_starts_a_server_can_be_typed(server: FakeVllm) -> None:
+    line = launch_line(config_of(server, base_url="http://gpu:8000"), "/models/a b")
+    assert "vllm serve '/models/a b' --enable-lora" in line and "--port" not in line and "--api-key" not in line
+    elsewhere = config_of(server, base_url="http://gpu:8123", key_variable="QUARRY_KEY")
+    assert launch_line(elsewhere, "m").endswith('--port 8123 --api-key "$QUARRY_KEY"')
 
 
 def test_a_server_that_cannot_serve_the_run_is_refused_before_anything_is_loaded(
@@ -531,6 +663,10 @@ def test_a_server_that_cannot_serve_the_run_is_refused_before_anything_is_loaded
     server.faults = Faults(without_routes=True)
     assert "takes no adapters while it runs; stop it and start it with: VLLM_ALLOW" in refused()
     server.faults = Faults()
+    with monkeypatch.context() as patched:
+        patched.setattr(asking, "LOOK_TIMEOUT_S", 0.3)
+        patched.setattr(server, "_load", lambda body: Raw(b"", hang_s=60))
+        assert "(it did not answer within 0.3 s)" in refused()
     server.key = "sk-right"
     assert "it answered 401" in refused()
     monkeypatch.delenv("QUARRY_KEY", raising=False)
@@ -599,6 +735,7 @@ def test_members_ask_one_at_a_time_and_within_their_context(server: FakeVllm) ->
         ({"engine": {"kind": "tinker", "sampler": "vllm", "vllm": {"model": "a"}}}, "engine.sampler has no effect"),
         ({"engine": {"sampler": "vllm", "vllm": {"model": "a", "base_url": "http://a/v1"}}}, "must not end in /v1"),
         ({"engine": {"sampler": "vllm", "vllm": {"model": "a", "base_url": "a:8000"}}}, "must start with http"),
+        ({"engine": {"sampler": "vllm", "vllm": {"model": "a", "base_url": "http://a:b"}}}, "is no address"),
     ],
 )
 def test_settings_that_would_have_no_effect_are_refused(change: dict[str, Any], words: str) -> None:

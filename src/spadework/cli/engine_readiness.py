@@ -92,13 +92,26 @@ def _vllm(config: Config) -> Iterator[Finding]:
     from spadework.engines.vllm.server import Server
 
     server = Server(config.engine.vllm)
-    require_ready(config, server)
+    require_ready(config, server, _model_of(config))
     yield Finding(
         "sampler",
         Verdict.OK,
         f"vLLM at {server.url} has {config.engine.vllm.model} and takes adapters; that it computes the same is seen "
         "when one is loaded",
     )
+
+
+def _model_of(config: Config) -> str:
+    """The directory of the model if it is here, else what was written; why it is not is told with the model."""
+    from spadework.cli.errors import Refused
+    from spadework.cli.opening import present_folder
+    from spadework.engines.open import MissingExtra
+    from spadework.seedmodel.shipped import SeedModelMissing
+
+    try:
+        return str(present_folder(config.model.path))
+    except (MissingExtra, Refused, SeedModelMissing):
+        return str(Path(config.model.path).expanduser())
 
 
 def _tinker(config: Config) -> Iterator[Finding]:

@@ -55,7 +55,7 @@ def _open_vllm(config: Config, model_dir: Path) -> VllmEngine:
     from spadework.engines.vllm.server import Server
 
     server = Server(config.engine.vllm)
-    require_ready(config, server)  # before the weights are read, which may take long
+    require_ready(config, server, str(model_dir))  # before the weights are read, which may take long
     local = _open_local(config, model_dir)
     from spadework.engines.vllm.engine import VllmEngine
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
@@ -10,6 +11,8 @@ from spadework.sections import Positive, Section, changed
 
 CPU_TRAIN_TOKENS, GPU_TRAIN_TOKENS = 2_048, 16_384
 """On a CPU larger micro-batches take more memory and no less time."""
+MISMATCHES = {"float32": 1e-3, "bfloat16": 0.1}
+"""Mean difference of log-probabilities that two programs of one precision may have and not more."""
 
 
 class TinkerConfig(Section):
@@ -52,9 +55,10 @@ class VllmConfig(Section):
     """Name of the environment variable that holds the key; without a name no key is sent."""
     concurrency: Positive = 256
     """Requests under way at once."""
-    max_mismatch: Annotated[float, Field(gt=0)] = 0.1
+    max_mismatch: Annotated[float, Field(ge=0)] = 0.0
     """Largest mean difference of log-probabilities between the server and this process, in a reply that is sampled and
-    scored whenever an adapter was loaded; above it the run ends."""
+    scored whenever an adapter was loaded; above it the run ends. 0 takes 0.001 if this process computes in float32 and
+    0.1 in bfloat16; set 0.1 for a server in bfloat16 and a float32 trainer."""
     patience_s: Annotated[float, Field(gt=0)] = 60.0
     """A server that cannot be reached, or fails, for so long is given up; the run can be continued."""
     answer_timeout_s: Annotated[float, Field(gt=0)] = 3600.0
@@ -69,7 +73,15 @@ class VllmConfig(Section):
             )
         if self.base_url.rstrip("/").endswith("/v1"):
             raise ValueError("engine.vllm.base_url must not end in /v1, which is added to it; leave that out")
+        try:
+            urlsplit(self.base_url).port  # noqa: B018 (it raises)
+        except ValueError as error:
+            raise ValueError(f"engine.vllm.base_url {self.base_url} is no address ({error}); correct it") from error
         return self
+
+    def max_mismatch_in(self, precision: str) -> float:
+        """`max_mismatch`, or what 0 comes to for a trainer's precision: `float32` or `bfloat16`."""
+        return self.max_mismatch or MISMATCHES[precision]
 
 
 class EngineConfig(Section):

@@ -111,6 +111,16 @@ class LocalEngine:
         return self._model.vocabulary
 
     @property
+    def directory(self) -> Path:
+        """Where the model was read from."""
+        return self._directory
+
+    @property
+    def precision(self) -> str:
+        """Of weights and activations: `float32` or `bfloat16`."""
+        return str(self._model.dtype).removeprefix("torch.")
+
+    @property
     def sample_batch(self) -> int:
         return self._config.sample_batch
 

@@ -82,12 +82,12 @@ class TinkerService:
     def is_there(self) -> bool:
         try:
             self._look()
-        except OSError:
+        except (OSError, http.client.HTTPException):
             return False
         return True
 
     def _look(self, timeout_s: float = LOOK_TIMEOUT_S) -> None:
-        """Raises OSError if nothing answers; a refusal is an answer."""
+        """Raises OSError or HTTPException if nothing answers; a refusal is an answer."""
         try:
             urllib.request.urlopen(f"{self.url}/api/v1/healthz", timeout=timeout_s).close()
         except urllib.error.HTTPError as error:

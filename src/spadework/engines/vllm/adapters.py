@@ -9,6 +9,8 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
+from safetensors import SafetensorError
+
 from spadework.config import Config
 from spadework.engines.base import EngineFault, StaleCohort
 from spadework.engines.local.engine import LocalEngine
@@ -16,9 +18,10 @@ from spadework.engines.vllm import proof
 from spadework.engines.vllm.answers import NotFound, Reply
 from spadework.engines.vllm.launch import launch_line
 from spadework.engines.vllm.server import AdapterRefused, Connection, Server
+from spadework.errors import first_line
 
-READABLE = 0o755
-"""The server may run as another user."""
+FOLDER_MODE, FILE_MODE = 0o755, 0o644
+"""Whatever the umask: the server may run as another user."""
 
 
 @dataclass(frozen=True)
@@ -44,72 +47,106 @@ class Adapters:
         self._given: Loaded | None = None
         self._proved: Loaded | None = None
         self._loading: asyncio.Task[Loaded] | None = None
+        self._loading_epoch = -1
 
     async def current(self, lost: Loaded | None = None) -> Loaded:
         """Of the present weights; loaded first if that was not done, or if it is ``lost``, which the server has not.
 
         Raises EngineFault, and StaleCohort if the weights change meanwhile.
         """
-        proved = self._proved
-        if proved is not None and proved is not lost and proved.weights_epoch == self._local.weights_epoch:
-            return proved
-        if self._loading is None or self._loading.done():
-            # In a task, because many may wait for it and each of them may be cancelled.
-            self._loading = asyncio.create_task(self._load())
-        return await asyncio.shield(self._loading)
+        while True:
+            proved, epoch = self._proved, self._local.weights_epoch
+            if proved is not None and proved is not lost and proved.weights_epoch == epoch:
+                return proved
+            if self._loading is None or self._loading.done():
+                # In a task, because many may wait for it and each of them may be cancelled.
+                self._loading, self._loading_epoch = asyncio.create_task(self._load(epoch)), epoch
+            if self._loading_epoch == epoch:
+                return await asyncio.shield(self._loading)
+            # Of older weights: what comes of it is for those who asked for them.
+            await asyncio.wait({self._loading})
 
-    async def _load(self) -> Loaded:
-        local, before = self._local, self._given
-        epoch, version = local.weights_epoch, local.policy_version
+    async def _load(self, epoch: int) -> Loaded:
+        async with self._server.connected() as connection:
+            try:
+                return await self._load_once(connection, epoch)
+            except NotFound:  # as if it was started again between the load and the proof
+                pass
+            try:
+                return await self._load_once(connection, epoch)
+            except NotFound as error:
+                raise EngineFault(
+                    f"the vLLM server at {self._server.url} loaded an adapter twice and did not know it afterwards "
+                    f"({error}); see in its log whether it was started again, and let engine.vllm.base_url be the "
+                    "address of one server and not of several"
+                ) from None
+
+    async def _load_once(self, connection: Connection, epoch: int) -> Loaded:
+        """Raises NotFound if the server does not know what it loaded, EngineFault and StaleCohort."""
+        before, version = self._given, self._local.policy_version
         self._loads += 1
         name = f"spadework-{self._run}-{self._loads}-v{version}"
         new = Loaded(name, Path(self._folder.name).resolve() / name, epoch, version)
-        await local.write_adapter(new.directory)
-        async with self._server.connected() as connection:
-            if before is not None:
-                await connection.unload(before.name)
-                shutil.rmtree(before.directory, ignore_errors=True)
-            self._given, self._proved = new, None
-            try:
-                await connection.load(name, str(new.directory))
-            except AdapterRefused as refused:
-                raise EngineFault(self._not_loaded(new, refused)) from None
-            await self._prove(connection, new)
+        await self._write(new.directory)
+        if before is not None:
+            await connection.unload(before.name)
+            shutil.rmtree(before.directory, ignore_errors=True)
+        self._given, self._proved = new, None
+        try:
+            await connection.load(name, str(new.directory))
+        except AdapterRefused as refused:
+            raise EngineFault(self._not_loaded(new, refused)) from None
+        await self._prove(connection, new)
         self._proved = new
         return new
 
+    async def _write(self, directory: Path) -> None:
+        try:
+            await self._local.write_adapter(directory)
+            directory.chmod(FOLDER_MODE)
+            for file in directory.iterdir():
+                file.chmod(FILE_MODE)
+        except (OSError, SafetensorError) as error:
+            place = self._config.engine.vllm.adapter_dir or "empty: the temporary directory of this machine"
+            raise EngineFault(
+                f"the adapter cannot be written to {directory} ({first_line(error)}); make room there (it is in "
+                f"engine.vllm.adapter_dir, {place}) and give the same command to continue from the last checkpoint"
+            ) from error
+
     async def _prove(self, connection: Connection, adapter: Loaded) -> None:
-        """Sample a short reply and score it here. Raises EngineFault if the two sides do not agree."""
-        name = adapter.name
+        """Sample a short reply and score it here.
+
+        Raises EngineFault if the two sides do not agree, NotFound and StaleCohort.
+        """
         prompt_ids = proof.prompt_of(self._local.vocabulary)
         params = proof.params_of(self._config.model.max_context_tokens)
-        try:
-            reply = await connection.complete(name, prompt_ids, params)
-        except NotFound as error:
-            raise EngineFault(
-                f"the vLLM server at {self._server.url} loaded the adapter {name} and does not know it ({error}); "
-                "let engine.vllm.base_url be the address of one server and not of several"
-            ) from None
-        require_model(reply, name)
+        reply = await connection.complete(adapter.name, prompt_ids, params)
+        require_model(reply, adapter.name)
         sampled = proof.datum_of(prompt_ids, reply, proof.TEMPERATURE)
         (scored,) = await self._local.score([sampled])
         if self._local.weights_epoch != adapter.weights_epoch:
             raise StaleCohort("the weights changed while their adapter was loaded; update between cohorts only")
-        gap, most = proof.mean_difference(sampled, scored), self._config.engine.vllm.max_mismatch
+        gap = proof.mean_difference(sampled, scored)
+        most = self._config.engine.vllm.max_mismatch_in(self._local.precision)
         if gap <= most:
             return
         (untempered,) = await self._local.score([proof.datum_of(prompt_ids, reply, 1.0)])
         if proof.mean_difference(sampled, untempered) <= most:
             raise EngineFault(
                 f"the vLLM server at {self._server.url} gives log-probabilities of before the temperature; stop it and "
-                f"start it with: {launch_line(self._config)}"
+                f"start it with: {self._launch}"
             )
         raise EngineFault(
             f"the vLLM server at {self._server.url} does not sample from the model that is trained here: "
-            f"log-probabilities differ by {gap:.3g} on average and engine.vllm.max_mismatch is {most:g}; see that its "
-            f"model {self._config.engine.vllm.model} is {self._config.model.path} in the precision of engine.dtype "
-            "and that vLLM computes all of it (docs/vllm.md), or raise that setting"
+            f"log-probabilities differ by {gap:.3g} on average where {most:g} is allowed (engine.vllm.max_mismatch); "
+            f"either its model {self._config.engine.vllm.model} is not {self._config.model.path}, or it has older "
+            "weights or a layer that it leaves out (docs/vllm.md), or another precision than the trainer's "
+            f"{self._local.precision} (a server in bfloat16 and a trainer in float32 need engine.vllm.max_mismatch=0.1)"
         )
+
+    @property
+    def _launch(self) -> str:
+        return launch_line(self._config, str(self._local.directory))
 
     def _not_loaded(self, adapter: Loaded, refused: AdapterRefused) -> str:
         said = str(refused)
@@ -119,7 +156,7 @@ class Adapters:
                 f"{where} does not find the adapter in {adapter.directory} ({said}); set engine.vllm.adapter_dir to a "
                 "directory that both see at the same path"
             )
-        return f"{where} did not load the adapter ({said}); see its log, or start it with: {launch_line(self._config)}"
+        return f"{where} did not load the adapter ({said}); see its log, or start it with: {self._launch}"
 
 
 def require_model(reply: Reply, name: str) -> None:
@@ -136,7 +173,7 @@ def _folder(place: str) -> tempfile.TemporaryDirectory[str]:
         folder = tempfile.TemporaryDirectory(
             prefix="spadework-adapters-", dir=Path(place).expanduser() if place else None, ignore_cleanup_errors=True
         )
-        Path(folder.name).chmod(READABLE)
+        Path(folder.name).chmod(FOLDER_MODE)
     except OSError as error:
         raise EngineFault(
             f"no adapters can be written to engine.vllm.adapter_dir {place} ({error.strerror}); name a directory that "

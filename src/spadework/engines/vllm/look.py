@@ -11,18 +11,18 @@ from spadework.engines.vllm.launch import launch_line
 from spadework.engines.vllm.server import Server
 
 
-def require_ready(config: Config, server: Server) -> None:
-    """Raises EngineFault, with the line that starts a server that would do.
+def require_ready(config: Config, server: Server, model: str) -> None:
+    """Raises EngineFault, with the line that starts a server that would do, with ``model``, the model's directory.
 
     Nothing is loaded or sampled. It blocks, and may be called inside an event loop.
     """
     with ThreadPoolExecutor(1) as thread:
-        thread.submit(asyncio.run, _require_ready(config, server)).result()
+        thread.submit(asyncio.run, _require_ready(config, server, model)).result()
 
 
-async def _require_ready(config: Config, server: Server) -> None:
+async def _require_ready(config: Config, server: Server, model: str) -> None:
     wanted = config.engine.vllm.model
-    launch = launch_line(config)
+    launch = launch_line(config, model)
     async with server.connected() as connection:
         cards = await connection.look(launch)
         bases = {card.name: card for card in cards if card.parent is None}
@@ -37,7 +37,7 @@ async def _require_ready(config: Config, server: Server) -> None:
                 f"the vLLM server at {server.url} holds {held} tokens and model.max_context_tokens is {needed}; "
                 f"stop it and start it with: {launch}"
             )
-        if not await connection.takes_adapters():
+        if not await connection.takes_adapters(launch):
             raise EngineFault(
                 f"the vLLM server at {server.url} takes no adapters while it runs; stop it and start it with: {launch}"
             )

@@ -8,13 +8,14 @@ import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from http.client import HTTPException
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from spadework.config import VllmConfig
 from spadework.engines.base import EngineFault, SamplingParams
 from spadework.engines.openai.answers import Answer, NotTheApi, Refused, TryAgain
-from spadework.engines.openai.exchange import Call, NoKey, client_of, exchange, key_in
-from spadework.engines.openai.pacing import backoff_s
+from spadework.engines.openai.exchange import CONNECT_TIMEOUT_S, Call, NoKey, client_of, exchange, key_in
+from spadework.engines.openai.pacing import LONGEST_HOLD_S, backoff_s
 from spadework.engines.pulse import Pulse, ServerGone
 from spadework.engines.vllm.answers import ADDRESS, Card, NotFound, Reply, cards_of, reply_of, require_ok
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 LOOK_TIMEOUT_S = 10.0
+REACHED_S = CONNECT_TIMEOUT_S + 1.0
+"""A try that lasted longer had reached the server: connecting takes no more."""
 SEEDS = 1 << 63
 """vLLM takes seeds of 63 bits; a negative one would mean none."""
 
@@ -53,7 +56,7 @@ class Server:
             urllib.request.urlopen(f"{self.url}/health", timeout=min(LOOK_TIMEOUT_S, self._config.patience_s)).close()
         except urllib.error.HTTPError as error:
             error.close()
-        except OSError:
+        except (OSError, HTTPException):
             return False
         return True
 
@@ -61,7 +64,7 @@ class Server:
         self, http: httpx.AsyncClient, call: Call, read: Callable[[Answer], Result], what: str, draw: int
     ) -> Result:
         """What ``read`` makes of the answer. While the server is away, or fails, it is asked again; ``draw`` names the
-        waits between.
+        waits between. Neither the time in which it worked nor a wait that it asks for is counted against patience.
 
         Raises EngineFault once patience ends or for a refusal, NotFound, and what else ``read`` raises.
         """
@@ -79,23 +82,29 @@ class Server:
     async def _tries(
         self, http: httpx.AsyncClient, call: Call, read: Callable[[Answer], Result], what: str, draw: int
     ) -> Result:
-        since: float | None = None
+        away_since: float | None = None
         number = 0
         while True:
+            asked_at, hold_s = time.monotonic(), 0.0
             try:
                 return await self.once(http, call, read)
             except NotTheApi as other:  # a page that stands in for a server that is away: it answered before
                 trouble: Exception = other
             except TryAgain as again:
-                trouble = again
+                trouble, hold_s = again, again.after_s
             except Refused as refused:
                 raise EngineFault(self.refusal(refused, what)) from None
+            if hold_s > LONGEST_HOLD_S:
+                reason = f"{trouble}; it asks for a wait of {hold_s:.0f} s"
+                raise EngineFault(self.refusal(Refused(reason, "continue later"), what))
             now = time.monotonic()
-            since = now if since is None else since
-            if now - since >= self._config.patience_s:
+            if away_since is None or now - asked_at > REACHED_S:
+                away_since, number = now, 0
+            left = self._config.patience_s - (now - away_since)
+            if left <= 0:
                 raise self._gone(f"failed ({self.clean(trouble)})", what)
-            left = self._config.patience_s - (now - since)
-            await asyncio.sleep(min(backoff_s(number, draw), left))
+            await asyncio.sleep(max(min(backoff_s(number, draw), left), hold_s))
+            away_since += hold_s
             number += 1
 
     async def once(self, http: httpx.AsyncClient, call: Call, read: Callable[[Answer], Result]) -> Result:
@@ -131,30 +140,39 @@ class Connection:
         """
         server, what = self._server, "its models"
         try:
-            async with asyncio.timeout(LOOK_TIMEOUT_S):
-                return await server.once(self._http, Call(f"{server.url}/v1/models"), cards_of)
-        except (TryAgain, TimeoutError) as error:
-            said = server.clean(error) or f"it did not answer within {LOOK_TIMEOUT_S:g} s"
-            raise EngineFault(
-                f"no vLLM server answers at {server.url} ({said}); set engine.vllm.base_url to its address, or start "
-                f"it with: {launch}"
-            ) from None
+            return await self._soon(Call(f"{server.url}/v1/models"), cards_of, launch)
         except NotFound as error:
             refused = Refused(str(error), f"check {ADDRESS}, the address without /v1")
             raise EngineFault(server.refusal(refused, what)) from None
         except Refused as refused:
             raise EngineFault(server.refusal(refused, what)) from None
 
-    async def takes_adapters(self) -> bool:
-        """Whether adapters may be loaded while it runs, asked once with a request that loads none."""
+    async def takes_adapters(self, launch: str) -> bool:
+        """Whether adapters may be loaded while it runs, asked once with a request that loads none.
+
+        Raises EngineFault if no answer comes.
+        """
         call = Call(f"{self._server.url}/v1/load_lora_adapter", {"lora_name": "", "lora_path": ""})
         try:
-            await self._server.once(self._http, call, require_ok)
+            await self._soon(call, require_ok, launch)
         except NotFound:
             return False
-        except (TryAgain, Refused):
+        except Refused:
             pass
         return True
+
+    async def _soon(self, call: Call, read: Callable[[Answer], Result], launch: str) -> Result:
+        """What is answered to one try within `LOOK_TIMEOUT_S`. Raises NotFound, Refused and EngineFault."""
+        server = self._server
+        try:
+            async with asyncio.timeout(LOOK_TIMEOUT_S):
+                return await server.once(self._http, call, read)
+        except (TryAgain, TimeoutError) as error:
+            said = server.clean(error) or f"it did not answer within {LOOK_TIMEOUT_S:g} s"
+            raise EngineFault(
+                f"no vLLM server answers at {server.url} ({said}); set engine.vllm.base_url to its address, or start "
+                f"it with: {launch}"
+            ) from None
 
     async def load(self, name: str, path: str) -> None:
         """Load the adapter in the directory ``path`` under a name that was never used.
@@ -177,6 +195,8 @@ class Connection:
                 if answer.status == 500:
                     raise AdapterRefused(self._server.clean(failed)) from None
                 raise
+            if name.encode() not in answer.body:
+                raise NotTheApi("its answer does not say that the adapter was loaded", f"check {ADDRESS}")
 
         await self._ask(
             "load_lora_adapter", {"lora_name": name, "lora_path": path}, read, f"the adapter {name}", draw=0
