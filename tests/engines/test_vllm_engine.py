@@ -249,8 +249,8 @@ def test_a_cohort_of_older_weights_is_stale_even_for_a_reply_under_way(server: F
     asyncio.run(run())
 
 
-def test_weights_that_change_while_their_adapter_is_loaded_are_not_sampled(server: FakeVllm) -> None:
-    engine = opened(server)
+def held_loads(server: FakeVllm) -> tuple[threading.Event, threading.Event]:
+    """From now on a load says that it was asked for, and waits until it may go on."""
     asked, go_on = threading.Event(), threading.Event()
     real = server._load
 
@@ -259,10 +259,17 @@ def test_weights_that_change_while_their_adapter_is_loaded_are_not_sampled(serve
         assert go_on.wait(30)
         return real(body)
 
+    server._load = slow  # type: ignore[method-assign]
+    return asked, go_on
+
+
+def test_weights_that_change_while_their_adapter_is_loaded_are_not_sampled(server: FakeVllm) -> None:
+    engine = opened(server)
+
     async def run() -> None:
         played = await plays(engine)
         await learn(engine, played)
-        server._load = slow  # type: ignore[method-assign]
+        asked, go_on = held_loads(server)
         under_way = asyncio.create_task(one(engine))
         await asyncio.to_thread(asked.wait, 30)
         await learn(engine, played)
@@ -278,18 +285,11 @@ def test_weights_that_change_while_their_adapter_is_loaded_are_not_sampled(serve
 
 def test_a_cohort_that_opens_while_older_weights_are_loaded_waits_for_its_own(server: FakeVllm) -> None:
     engine = opened(server)
-    asked, go_on = threading.Event(), threading.Event()
-    real = server._load
-
-    def slow(body: Any) -> Raw:
-        asked.set()
-        assert go_on.wait(30)
-        return real(body)
 
     async def run() -> None:
         played = await plays(engine)
         await learn(engine, played)
-        server._load = slow  # type: ignore[method-assign]
+        asked, go_on = held_loads(server)
         older = asyncio.create_task(one(engine))
         await asyncio.to_thread(asked.wait, 30)
         await learn(engine, played)

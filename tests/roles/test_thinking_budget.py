@@ -183,7 +183,7 @@ def test_a_reply_that_stops_at_its_budget_to_the_token_is_whole(name: str, short
     answer = rendering.encode(f"{OPENINGS[name]}hm{ENDINGS[name]}\\boxed{{1}}")
     one = player(family, max_thinking_tokens=len(answer) + 1 - short)
     episode, _ = play(lambda member, prompt, params: rendering.decode(answer), one)
-    assert all(turn.thinking_ended is False for turn in episode.turns)
+    assert [turn.thinking_ended for turn in episode.turns] == [False] * len(episode.turns) != []
     if not short:
         assert {turn.action for turn in episode.turns} == {"1"}
         assert [sum(sampled for sampled, _ in runs(episode))] == [len(episode.turns)]

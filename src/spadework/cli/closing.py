@@ -30,12 +30,12 @@ def print_closing(console: Console, run: Path, config: Config) -> None:
     ]
     if rows:
         console.print(table(("", ">before", ">after", "difference (95 % interval)"), rows))
-    idle = sum(line.get("learning/skipped", 0) > 0 for line in lines)
-    if idle:
+    skipped = [line["learning/skipped"] > 0 for line in lines if "learning/skipped" in line]
+    if any(skipped):
         console.print(
             plain(
-                f"nothing was trained in {idle} of {len(lines)} iterations, since no attempt or play was better than "
-                "the others of its group; `spadework show` says why attempts were rejected"
+                f"nothing was trained in {sum(skipped)} of {len(skipped)} iterations, since no attempt or play was "
+                "better than the others of its group; `spadework show` says why attempts were rejected"
             ),
             soft_wrap=True,
         )
