@@ -26,8 +26,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from spadework.config import EngineConfig, LearningConfig, ModelConfig
 from spadework.engines.base import SamplingParams, StopReason
 from spadework.engines.local.engine import LocalEngine
+from spadework.roles.choosing import open_rendering
 from spadework.roles.messages import Message
-from spadework.roles.rendering import Rendering, open_rendering
+from spadework.roles.rendering import Rendering
 from spadework.seedmodel.shipped import model_directory
 
 OPENINGS, PLAYS, TURNS = 24, 16, 8

@@ -18,7 +18,8 @@ from transformers import AutoTokenizer
 
 from spadework.config import Config
 from spadework.progress import Silent, Stage
-from spadework.roles.rendering import Rendering, open_rendering
+from spadework.roles.choosing import open_rendering
+from spadework.roles.rendering import Rendering
 from spadework.seedmodel.shipped import model_directory
 from spadework.selfplay import TrainingSummary, train
 from spadework.store.run_directory import RunDirectory

@@ -16,7 +16,7 @@ from spadework.config import Config
 from spadework.engines.open import open_engine
 from spadework.engines.tinker.engine import TinkerEngine
 from spadework.progress import Silent
-from spadework.roles.rendering import open_rendering
+from spadework.roles.choosing import open_rendering
 from spadework.selfplay import TrainingSummary, train
 from spadework.store.metrics import read_metrics
 from spadework.store.run_directory import RunDirectory

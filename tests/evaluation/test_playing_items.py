@@ -17,8 +17,8 @@ from spadework.config import Config
 from spadework.evaluation.heldout import HeldOut
 from spadework.evaluation.items import Item, ItemList, Split
 from spadework.evaluation.results import Evaluation, gain, read_results, readings
+from spadework.roles.choosing import open_rendering
 from spadework.roles.episode import EpisodeEnd
-from spadework.roles.rendering import open_rendering
 from spadework.sandbox.outcomes import Outcome
 
 RENDERING = open_rendering(build_tokenizer(CHATML), "local", thinking=False)

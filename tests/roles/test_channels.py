@@ -16,8 +16,9 @@ from spadework.environment.extraction import extract_program
 from spadework.environment.tool_calls import ToolMessage
 from spadework.environment.tool_formats import ToolFormat
 from spadework.roles.channels import ChannelRendering
+from spadework.roles.choosing import open_rendering
 from spadework.roles.messages import Message
-from spadework.roles.rendering import PROBE_TOOL, Ids, RenderingRefused, open_rendering
+from spadework.roles.rendering import PROBE_TOOL, Ids, RenderingRefused
 from spadework.roles.tool_rendering import as_messages, open_tool_rendering
 
 RENDERING = open_rendering(GPT_OSS.tokenizer(), "local/gpt-oss", "low")

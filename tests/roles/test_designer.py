@@ -30,11 +30,11 @@ from spadework.environment.program import parse_program
 from spadework.loop.readings import design_readings
 from spadework.roles.admission import Admission
 from spadework.roles.author import Author
+from spadework.roles.choosing import open_rendering
 from spadework.roles.designer import RoundDesigns, design_round
 from spadework.roles.episode import Arm
 from spadework.roles.grounding import Grounding
 from spadework.roles.prompts import full
-from spadework.roles.rendering import open_rendering
 from spadework.roles.writer import PolicyWriter
 from spadework.sandbox import Program, Sandbox
 from spadework.sandbox.outcomes import InfrastructureFault

@@ -14,10 +14,10 @@ from staged_programs import Stage, random_delays
 from spadework.config import AgentConfig
 from spadework.engines.base import SamplingParams
 from spadework.roles.agent import EpisodeRequest, Player
+from spadework.roles.choosing import open_rendering
 from spadework.roles.episode import Arm, Episode, EpisodeEnd, episode_return
 from spadework.roles.plays import Played, matched_returns, play_all
 from spadework.roles.prompts import full
-from spadework.roles.rendering import open_rendering
 from spadework.sandbox.outcomes import FaultKind, Outcome
 from spadework.seeding import derive_seed, generator
 

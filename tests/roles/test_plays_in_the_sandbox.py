@@ -11,10 +11,10 @@ from small_tokenizers import CHATML, build_tokenizer
 
 from spadework.config import AgentConfig
 from spadework.roles.agent import EpisodeRequest, Player
+from spadework.roles.choosing import open_rendering
 from spadework.roles.episode import Arm, EpisodeEnd
 from spadework.roles.plays import Played, play_all
 from spadework.roles.prompts import full
-from spadework.roles.rendering import open_rendering
 from spadework.sandbox import Limits, Sandbox
 from spadework.sandbox.outcomes import FaultKind, Outcome
 

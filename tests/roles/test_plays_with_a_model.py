@@ -17,10 +17,10 @@ from spadework.config import AgentConfig, EngineConfig, LearningConfig, ModelCon
 from spadework.engines.base import Datum
 from spadework.engines.local.engine import LocalEngine
 from spadework.roles.agent import EpisodeRequest, Player
+from spadework.roles.choosing import open_rendering
 from spadework.roles.episode import Arm
 from spadework.roles.plays import Played, play_all
 from spadework.roles.prompts import full
-from spadework.roles.rendering import open_rendering
 from spadework.sandbox import Sandbox
 
 CONTEXT = 512

@@ -8,9 +8,10 @@ from small_tokenizers import CHATML, FORGETFUL, HYBRID, PLAIN, REWRITING, build_
 
 from spadework.curriculum.documents import Document
 from spadework.curriculum.memory import Memory
+from spadework.roles.choosing import open_rendering
 from spadework.roles.messages import Message
 from spadework.roles.prompts import full
-from spadework.roles.rendering import Rendering, RenderingRefused, open_rendering
+from spadework.roles.rendering import Rendering, RenderingRefused
 
 RENDERINGS = {
     "chatml": open_rendering(build_tokenizer(CHATML), "local", thinking=False),

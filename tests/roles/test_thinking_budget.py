@@ -18,10 +18,11 @@ from spadework.config import AgentConfig
 from spadework.engines.base import SamplingParams, StopReason
 from spadework.presets import ConfigError, load_config
 from spadework.roles.agent import EpisodeRequest, Player
+from spadework.roles.choosing import open_rendering
 from spadework.roles.episode import Arm, Episode, EpisodeEnd
 from spadework.roles.plays import play_all
 from spadework.roles.prompts import full
-from spadework.roles.rendering import RenderingRefused, open_rendering
+from spadework.roles.rendering import RenderingRefused
 from spadework.roles.thinking import require_thinking
 from spadework.roles.tool_rendering import open_tool_rendering
 from spadework.roles.tool_use import trained_tokens

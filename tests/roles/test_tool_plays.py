@@ -16,10 +16,10 @@ from tool_templates import LLAMA_TOOLS, QWEN3_TOOLS, QWEN25_TOOLS, XML_TOOLS
 from spadework.config import AgentConfig
 from spadework.environment.tool_formats import ToolFormat
 from spadework.roles.agent import EpisodeRequest, Player
+from spadework.roles.choosing import open_rendering
 from spadework.roles.episode import Arm, Episode, EpisodeEnd, episode_return
 from spadework.roles.plays import play_all
 from spadework.roles.prompts import full
-from spadework.roles.rendering import open_rendering
 from spadework.roles.tool_rendering import open_tool_rendering
 from spadework.roles.tool_use import CallCounts, call_counts, trained_tokens
 from spadework.sandbox import Limits, Sandbox

@@ -16,8 +16,9 @@ from tool_templates import FORGETS_RESULTS, LLAMA_TOOLS, QWEN3_TOOLS, QWEN25_TOO
 
 from spadework.environment.tool_calls import ToolMessage
 from spadework.environment.tool_formats import ToolFormat, read_tool_reply
+from spadework.roles.choosing import open_rendering
 from spadework.roles.messages import Message
-from spadework.roles.rendering import PROBE_TOOL, RenderingRefused, open_rendering
+from spadework.roles.rendering import PROBE_TOOL, RenderingRefused
 from spadework.roles.tool_rendering import ToolRendering, as_messages, open_tool_rendering
 
 

@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from spadework.config import Config
 from spadework.engines.open import open_engine
 from spadework.progress import Silent
-from spadework.roles.rendering import open_rendering
+from spadework.roles.choosing import open_rendering
 from spadework.seedmodel.families import TRAINED
 from spadework.seedmodel.grammar import Family, words_needed, write_program
 from spadework.seedmodel.shipped import model_directory

@@ -11,9 +11,10 @@ import pytest
 import torch
 from transformers import AutoTokenizer, PreTrainedTokenizerFast, Qwen3ForCausalLM
 
+from spadework.roles.choosing import open_rendering
 from spadework.roles.messages import Message
 from spadework.roles.prompts.seed import SeedPrompts
-from spadework.roles.rendering import Rendering, Tokenizer, open_rendering
+from spadework.roles.rendering import Rendering, Tokenizer
 from spadework.seedmodel.build import one_reply
 from spadework.seedmodel.examples import PLAYS, plays
 from spadework.seedmodel.families import family

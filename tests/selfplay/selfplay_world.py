@@ -24,7 +24,8 @@ from spadework.engines.base import Datum, ForwardBackward, OptimStep, Sample, Sa
 from spadework.engines.local.engine import LocalEngine, UnchangedWeights
 from spadework.learning.loss import PolicyLoss
 from spadework.progress import Observer, Silent
-from spadework.roles.rendering import Rendering, open_rendering
+from spadework.roles.choosing import open_rendering
+from spadework.roles.rendering import Rendering
 from spadework.seeding import generator
 from spadework.selfplay import Evaluate, TrainingSummary, train
 from spadework.store.metrics import read_metrics

@@ -149,7 +149,7 @@ def _fits(found: Readiness, name: str) -> Iterator[Finding]:
 def _tokenizer(found: Readiness, folder: Path) -> Iterator[Finding]:
     from spadework.cli.opening import model_name, open_tokenizer
     from spadework.config import in_words
-    from spadework.roles.rendering import open_rendering
+    from spadework.roles.choosing import open_rendering
     from spadework.roles.thinking import require_thinking
     from spadework.roles.tool_rendering import tools_of
 

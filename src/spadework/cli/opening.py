@@ -72,7 +72,7 @@ def is_on_hub(path: str) -> bool:
 def open_model(config: Config) -> tuple[Engine, Rendering]:
     """Raises what `model_folder` and `open_engine` raise, and RenderingRefused."""
     from spadework.engines.open import open_engine
-    from spadework.roles.rendering import open_rendering
+    from spadework.roles.choosing import open_rendering
     from spadework.roles.thinking import require_thinking
 
     folder = model_folder(config.model.path)

@@ -13,49 +13,35 @@ Images are not rendered.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jinja2 import TemplateError
 
-from spadework.config import Thinking
 from spadework.environment.actions import outside_thinking
 from spadework.roles.messages import Message
 
 if TYPE_CHECKING:
-    from renderers import Renderer, RendererConfig
+    from renderers import Renderer
 
 Ids = tuple[int, ...]
 Tools = Sequence[Mapping[str, Any]]
 """Function schemas: `{"type": "function", "function": {"name", "description", "parameters"}}`."""
 
-_OPENING = (Message("user", "Name a colour."),)
-_SYSTEM_OPENING = (Message("system", "Be brief."), *_OPENING)
-_REPLIES = ("red", "Blue, I think:\n\n  azure {x}")
-_OPEN_THINKING = "<think>"
-_THINKING_REPLIES = tuple(f"{_OPEN_THINKING}\nWhich one?\n</think>\n\n{reply}" for reply in _REPLIES)
+OPENING = (Message("user", "Name a colour."),)
+SYSTEM_OPENING = (Message("system", "Be brief."), *OPENING)
+REPLIES = ("red", "Blue, I think:\n\n  azure {x}")
+OPEN_THINKING = "<think>"
+THINKING_REPLIES = tuple(f"{OPEN_THINKING}\nWhich one?\n</think>\n\n{reply}" for reply in REPLIES)
 _END_OF_THINKING = "\n</think>\n\n"
-_THINKING_MARKS = frozenset((_OPEN_THINKING, "</think>"))
+_THINKING_MARKS = frozenset((OPEN_THINKING, "</think>"))
 _QUESTIONS = ("Another one?", '\n 42 <b>\\boxed{7}</b>\n\nAnd "one" more: é✓')
 
-
-_SWITCHES: Mapping[str, Any] = MappingProxyType({"truncate_history_thinking": False, "date_string": "26 Jul 2024"})
+SWITCHES: Mapping[str, Any] = MappingProxyType({"truncate_history_thinking": False, "date_string": "26 Jul 2024"})
 """For templates that know them: keep earlier thinking (Nemotron); not today's date, with which equal runs would differ
 from day to day (Llama, whose own default this date is)."""
-
-_DAY = (("%Y", "2024"), ("%m", "07"), ("%d", "26"), ("%b", "Jul"), ("%B", "July"))
-_CLOCK = "strftime_now"
-_STOPPED_CLOCK = (
-    f"{{%- macro {_CLOCK}(format) -%}}{{{{ format{''.join(f'|replace({a!r}, {b!r})' for a, b in _DAY)} }}}}"
-    "{%- endmacro %}\n"
-)
-"""Stands before a template that asks for the day (gpt-oss), for the same reason."""
-
-_FAMILIES = ("qwen3", "nemotron-3", "llama-3")
-"""Renderers that are tried for any model; one is taken only if it renders as the model's own template does."""
 
 PROBE_TOOL: dict[str, Any] = {
     "type": "function",
@@ -96,20 +82,20 @@ class RenderingRefused(ValueError):
 
 
 class Rendering:
-    """One tokenizer's chat template, as ids that only grow. Open it with `open_rendering`."""
+    """One tokenizer's chat template, as ids that only grow. Open it with `choosing.open_rendering`."""
 
     def __init__(self, tokenizer: Tokenizer, renderer: Renderer, name: str) -> None:
         self.name = name
         """The model's name, and the renderer's if it is a hand-written one."""
         self.tokenizer = tokenizer
         self._renderer = renderer
-        self._prompt = self._render(_OPENING)
-        self.opens_thinking = self.decode(self._prompt).rstrip().endswith(_OPEN_THINKING)
+        self._prompt = self._render(OPENING)
+        self.opens_thinking = self.decode(self._prompt).rstrip().endswith(OPEN_THINKING)
         """Whether the header of a reply opens its thinking."""
-        self.thinks = self.opens_thinking or _has_thinking_switch(tokenizer)
+        self.thinks = self.opens_thinking or tells_apart(tokenizer, "enable_thinking", (True, False))
         """Whether the template has a word of thinking."""
-        self._probe = Message("assistant", (_THINKING_REPLIES if self.opens_thinking else _REPLIES)[0])
-        full = self._render((*_OPENING, self._probe, Message("user", _QUESTIONS[0])))
+        self._probe = Message("assistant", (THINKING_REPLIES if self.opens_thinking else REPLIES)[0])
+        full = self._render((*OPENING, self._probe, Message("user", _QUESTIONS[0])))
         self._specials = _special_tokens(tokenizer)
         known = tuple(self._renderer.get_stop_token_ids())
         # Some templates end a turn with a token of their own instead of the end-of-text token.
@@ -166,7 +152,7 @@ class Rendering:
 
         With ``calls`` a call may follow as well as an answer.
         """
-        opened = _OPEN_THINKING if self.opens_thinking else ""
+        opened = OPEN_THINKING if self.opens_thinking else ""
         _, unclosed = outside_thinking(opened + self.decode(sampled_ids))
         return self.encode(_END_OF_THINKING) if unclosed else None
 
@@ -175,7 +161,7 @@ class Rendering:
 
         Raises RenderingRefused if they differ: the template then rewrites earlier turns.
         """
-        openings = (_OPENING, _SYSTEM_OPENING) if self._takes_system else (_OPENING,)
+        openings = (OPENING, SYSTEM_OPENING) if self._takes_system else (OPENING,)
         for opening in openings:
             messages: tuple[Message, ...] = opening
             ids = self._render(messages)
@@ -186,7 +172,7 @@ class Rendering:
                 if full[: len(ids)] != ids or end is None:
                     raise RenderingRefused(_rewrites(self.name, f"{reply!r} does not follow its prompt"))
                 sampled = full[len(ids) : len(ids) + end + 1]
-                written = reply.removeprefix(_OPEN_THINKING) if self.opens_thinking else reply
+                written = reply.removeprefix(OPEN_THINKING) if self.opens_thinking else reply
                 if "".join(written.split()) not in "".join(self.decode(sampled).split()):
                     raise RenderingRefused(_rewrites(self.name, f"{reply!r} does not stay whole"))
                 ids = self.next_prompt(ids, sampled, (Message("user", question),))
@@ -196,7 +182,7 @@ class Rendering:
     def _end_of_reply(self, ends: Sequence[int], ids: Ids) -> int | None:
         """Where the token stands that ends the probe's reply: the first of ``ends`` behind its text."""
         places = (place for place, token in enumerate(ids) if token in ends)
-        return next((place for place in places if _REPLIES[0] in self.decode(ids[:place])), None)
+        return next((place for place in places if REPLIES[0] in self.decode(ids[:place])), None)
 
     def _require_known_parts(self, name: str) -> None:
         """Raises RenderingRefused for replies in channels: the token that ends a channel would end the reply."""
@@ -216,7 +202,7 @@ class Rendering:
 
         A shortcut of one tokeniser call in place of a full render; it is only taken if it holds for every probe.
         """
-        before, _, after = self.decode(render(_OPENING[0])).partition(_OPENING[0].content)
+        before, _, after = self.decode(render(OPENING[0])).partition(OPENING[0].content)
         holds = all(
             tuple(self._encode(before + content + after)) == render(Message("user", content)) for content in _CONTENTS
         )
@@ -230,8 +216,8 @@ class Rendering:
     def _rendered_delta(self, new: Sequence[Message]) -> Ids:
         """The ids between a finished reply and the next one: those after any finished reply, so after the probe's."""
         closed = (*self._prompt, *self._reply)
-        bridge = self._renderer.bridge_to_next_turn(list(self._prompt), list(self._reply), _as_dicts(new))
-        ids = tuple(bridge.token_ids) if bridge is not None else self._render((*_OPENING, self._probe, *new))
+        bridge = self._renderer.bridge_to_next_turn(list(self._prompt), list(self._reply), as_dicts(new))
+        ids = tuple(bridge.token_ids) if bridge is not None else self._render((*OPENING, self._probe, *new))
         if ids[: len(closed)] != closed:
             raise RenderingRefused(_rewrites(self.name, f"{new[0].content[:60]!r} changes what stands before it"))
         return ids[len(closed) :]
@@ -253,11 +239,11 @@ class Rendering:
         self._result_marks = tuple(tags)
 
     def _render(self, messages: Sequence[Message], tools: Tools = ()) -> Ids:
-        return self.render_conversation(_as_dicts(messages), tools)
+        return self.render_conversation(as_dicts(messages), tools)
 
     def _accepts_system(self) -> bool:
         try:
-            self._render(_SYSTEM_OPENING)
+            self._render(SYSTEM_OPENING)
         except RenderingRefused:
             return False
         return True
@@ -283,145 +269,16 @@ class Rendering:
         return [self._parted(item, marks) for item in value] if isinstance(value, list | tuple) else value
 
 
-def open_rendering(tokenizer: Tokenizer, model: str | Path, thinking: Thinking) -> Rendering:
-    """The rendering of ``model`` (a name or a directory), proven to be append-only.
-
-    A hand-written renderer is taken if it renders the opening of a conversation exactly as the tokenizer's own
-    template does; otherwise the template itself is. ``thinking`` is passed on to templates that know it; an effort is
-    asked of those that know efforts.
-
-    Raises RenderingRefused, naming the template and the remedy, if there is no template or it rewrites its history.
-    """
-    if not tokenizer.chat_template:
-        raise RenderingRefused(
-            f"{model} has no chat template: add `chat_template` to its tokenizer, or use an instruction-tuned model"
-        )
-    if isinstance(thinking, str) and not _knows_efforts(tokenizer):
-        raise RenderingRefused(
-            f"the chat template of {model} knows no efforts of thinking, so agent.thinking = {thinking!r} cannot be "
-            "asked of it; set it to true or false"
-        )
-    from spadework.roles.channels import open_channels, speaks_in_channels
-
-    if speaks_in_channels(tokenizer):
-        if not thinking:
-            raise RenderingRefused(
-                f"the model {model} thinks in a channel of its own, which agent.thinking = false cannot switch off; "
-                'set it to "low", "medium" or "high"'
-            )
-        return open_channels(tokenizer, _of_template(tokenizer, thinking), str(model))
-    if not thinking and _opens_thinking(tokenizer):
-        raise RenderingRefused(
-            f"the chat template of {model} opens the thinking of every reply, which agent.thinking = false cannot "
-            "switch off; set it to true, or use a template that leaves thinking out"
-        )
-    for config in _hand_written(str(model), thinking) if isinstance(thinking, bool) else ():
-        renderer = _matching(tokenizer, config, bool(thinking))
-        if renderer is not None:
-            rendering = Rendering(tokenizer, renderer, f"{model} ({config.name} renderer)")
-            rendering.prove_append_only(_THINKING_REPLIES if rendering.opens_thinking else _REPLIES)
-            return rendering
-    rendering = Rendering(tokenizer, _of_template(tokenizer, thinking), str(model))
-    rendering.prove_append_only(_THINKING_REPLIES if thinking else _REPLIES)
-    return rendering
-
-
-def _of_template(tokenizer: Tokenizer, thinking: Thinking) -> Renderer:
-    """The renderer that asks the tokenizer's own template."""
-    renderers = _package()
-    options = {"enable_thinking": bool(thinking), **_SWITCHES}
-    if isinstance(thinking, str):
-        options["reasoning_effort"] = thinking
-    if isinstance(tokenizer.chat_template, str) and _CLOCK in tokenizer.chat_template:
-        options["chat_template"] = _STOPPED_CLOCK + tokenizer.chat_template
-    config = renderers.DefaultRendererConfig(**options)
-    renderer: Renderer = renderers.create_renderer(tokenizer, config)
-    return renderer
-
-
-def _knows_efforts(tokenizer: Tokenizer) -> bool:
-    options = {"add_generation_prompt": True, "tokenize": False, "enable_thinking": True, **_SWITCHES}
+def tells_apart(tokenizer: Tokenizer, switch: str, values: Sequence[object], **given: object) -> bool:
+    """Whether the template opens a reply in another way for each of two ``values`` of ``switch``."""
+    options = {"add_generation_prompt": True, "tokenize": False, **SWITCHES, **given}
     try:
-        texts = [
-            tokenizer.apply_chat_template(_as_dicts(_OPENING), reasoning_effort=effort, **options)
-            for effort in ("low", "high")
-        ]
+        one, other = (
+            tokenizer.apply_chat_template(as_dicts(OPENING), **{switch: value}, **options) for value in values
+        )
     except TemplateError:
         return False  # opening the rendering says so
-    return bool(texts[0] != texts[1])
-
-
-def _opens_thinking(tokenizer: Tokenizer) -> bool:
-    """Whether replies start inside the thinking although it is off."""
-    options = {"add_generation_prompt": True, "tokenize": False, "enable_thinking": False, **_SWITCHES}
-    try:
-        text: str = tokenizer.apply_chat_template(_as_dicts(_OPENING), **options)
-    except TemplateError:
-        return False  # opening the rendering says so
-    return text.rstrip().endswith(_OPEN_THINKING)
-
-
-def _has_thinking_switch(tokenizer: Tokenizer) -> bool:
-    """Whether the template opens a reply in another way if thinking is off."""
-    options = {"add_generation_prompt": True, "tokenize": False, **_SWITCHES}
-    try:
-        texts = [
-            tokenizer.apply_chat_template(_as_dicts(_OPENING), enable_thinking=thinking, **options)
-            for thinking in (True, False)
-        ]
-    except TemplateError:
-        return False  # opening the rendering says so
-    return bool(texts[0] != texts[1])
-
-
-def _hand_written(model: str, thinking: bool) -> Iterator[RendererConfig]:
-    """Configurations to try: the one registered for the model's name, then those that many models share."""
-    renderers = _package()
-    registered = renderers.base.MODEL_RENDERER_MAP.get(model)
-    for name in dict.fromkeys((*([registered] if registered else ()), *_FAMILIES)):
-        blank = renderers.config_from_name(name)
-        fields = type(blank).template_field_names()
-        options: dict[str, object] = {"thinking_retention": "all"}
-        options |= {switch: value for switch, value in _SWITCHES.items() if switch in fields}
-        if "enable_thinking" not in fields:
-            yield type(blank)(**options)
-            continue
-        # A template without a switch renders like one whose thinking is on: nothing is written for the model.
-        for switch in (True,) if thinking else (False, True):
-            yield type(blank)(**options, enable_thinking=switch)
-
-
-def _matching(tokenizer: Tokenizer, config: RendererConfig, thinking: bool) -> Renderer | None:
-    """The renderer of ``config`` if it opens conversations exactly as the tokenizer's template does."""
-    renderers = _package()
-    try:
-        renderer: Renderer = renderers.create_renderer(tokenizer, config)
-    except (AssertionError, ValueError):  # the tokenizer lacks a token that the renderer needs
-        return None
-    for opening in (_OPENING, _SYSTEM_OPENING):
-        options = {"add_generation_prompt": True, "return_dict": False, "enable_thinking": thinking, **_SWITCHES}
-        try:
-            own = tokenizer.apply_chat_template(_as_dicts(opening), tokenize=True, **options)
-        except TemplateError:  # the template knows no system role
-            return None
-        if list(own) != renderer.render_ids(_as_dicts(opening), add_generation_prompt=True):
-            return None
-    return renderer if _tools_match(tokenizer, renderer, thinking) else None
-
-
-def _tools_match(tokenizer: Tokenizer, renderer: Renderer, thinking: bool) -> bool:
-    """Whether ``renderer`` writes schemas of tools as the template does, or the template does not know any."""
-    options = {"add_generation_prompt": True, "return_dict": False, "enable_thinking": thinking, "tokenize": True}
-    options |= _SWITCHES
-    opening = _as_dicts(_SYSTEM_OPENING)
-    try:
-        own = list(tokenizer.apply_chat_template(opening, tools=[PROBE_TOOL], **options))
-    except TemplateError:
-        return False
-    if own == list(tokenizer.apply_chat_template(opening, **options)):
-        return True
-    theirs: list[int] = renderer.render_ids(opening, tools=[PROBE_TOOL], add_generation_prompt=True)
-    return own == theirs
+    return bool(one != other)
 
 
 def _special_tokens(tokenizer: Tokenizer) -> tuple[str, ...]:
@@ -430,19 +287,11 @@ def _special_tokens(tokenizer: Tokenizer) -> tuple[str, ...]:
     return tuple(dict.fromkeys(token for token in (*tokenizer.all_special_tokens, *marked) if token))
 
 
-def _package() -> Any:
-    try:
-        import renderers
-    except ImportError as error:
-        raise RenderingRefused("rendering needs the training extra: pip install 'spadework[train]'") from error
-    return renderers
-
-
 def _first_of(wanted: Sequence[int], ids: Sequence[int]) -> int | None:
     return next((position for position, token in enumerate(ids) if token in wanted), None)
 
 
-def _as_dicts(messages: Sequence[Message]) -> list[dict[str, Any]]:
+def as_dicts(messages: Sequence[Message]) -> list[dict[str, Any]]:
     return [
         {"role": message.role, "content": message.content}
         | ({"name": message.name, "tool_call_id": message.call_id} if message.role == "tool" else {})

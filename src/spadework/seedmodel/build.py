@@ -16,10 +16,11 @@ from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 
 from spadework.config import CorpusConfig
 from spadework.curriculum.corpus import Corpus, open_corpus
+from spadework.roles.choosing import open_rendering
 from spadework.roles.messages import Message
 from spadework.roles.prompts.keywords import usable_words
 from spadework.roles.prompts.seed import SeedPrompts
-from spadework.roles.rendering import Rendering, Tokenizer, open_rendering
+from spadework.roles.rendering import Rendering, Tokenizer
 from spadework.seeding import generator
 from spadework.seedmodel.examples import design, plays, vocabulary
 from spadework.seedmodel.families import TRAINED

@@ -17,8 +17,9 @@ from transformers import AutoTokenizer
 from spadework.config import CorpusConfig
 from spadework.curriculum.corpus import open_corpus
 from spadework.evaluation.items import VERSIONS, Suite, suite_file
+from spadework.roles.choosing import open_rendering
 from spadework.roles.prompts.keywords import keywords
-from spadework.roles.rendering import Tokenizer, open_rendering
+from spadework.roles.rendering import Tokenizer
 from spadework.seeding import generator
 from spadework.seedmodel.families import GAMES, HELD_OUT, TOOL_ENVIRONMENTS
 from spadework.seedmodel.grammar import words_needed, write_program
